@@ -1,0 +1,80 @@
+package sql
+
+// This file says what a database must be able to do, and does it in two dialects.
+
+// node is the type of a JSON value.
+type node int
+
+const (
+	objectNode node = iota
+	arrayNode
+	stringNode
+	boolNode
+	numberNode // with or without a fraction
+)
+
+// place is a JSON value in a row.
+type place struct {
+	base string // SQL of a JSON value, or of the column
+	path string // SQLite: the path of the value below base; "" is base itself
+	// type_ and atom are SQL of the type and the scalar of an item that a list yields in SQLite.
+	type_, atom string
+}
+
+// id returns a text that tells places of one row apart.
+func (p place) id() string { return p.base + "\x01" + p.path }
+
+// database generates SQL in a dialect. The SQL that it returns never fails: a value of another type
+// is NULL.
+type database interface {
+	// prefix is what stands before the number of a parameter.
+	prefix() string
+	// column returns the place of the documents.
+	column(name string) place
+	// text returns a parameter, number the digits of an integer.
+	text(s string) string
+	number(i int64) string
+	// member returns the place of a member; false if the dialect cannot name it.
+	member(p place, name string) (place, bool)
+	// item returns the place of an item of an array.
+	item(p place, i int) place
+	// hasType returns the condition that the value exists and has that type.
+	hasType(p place, n node) string
+	// exists returns the condition that the value exists, and that it exists and is not null.
+	exists(p place) string
+	existsNotNull(p place) string
+	// asText returns the text of a string. It is only meaningful if hasType(p, stringNode).
+	asText(p place) string
+	// asBool returns a boolean. It is only meaningful if hasType(p, boolNode).
+	asBool(p place) string
+	// asInt returns an integer and the condition that the value is one of 64 bits.
+	asInt(p place) (text, guard string)
+	// size returns the number of items of a list or of members of an object.
+	size(p place, n node) string
+	// list returns a table with a row for each item of an array under an alias, and the item's place.
+	// The table is empty if the value is not an array.
+	list(p place, alias string) (from string, item place)
+	// entries returns a table with a row for each entry of an object, the key, and the value's place.
+	entries(p place, alias string) (from, key string, value place)
+	// bytesOrder returns text in the order of its bytes, for comparisons.
+	bytesOrder(text string) string
+	// containsDocument returns the condition that a column contains another document, for dialects
+	// with an index that finds such documents; "" for others.
+	containsDocument(column, document string) string
+	// count returns the number of rows of a table for which a condition is true.
+	count(from, condition string) string
+	// length returns the number of code points of a text.
+	length(text string) string
+	// startsWith, endsWith and contains return conditions on texts.
+	startsWith(text, part string) string
+	endsWith(text, part string) string
+	contains(text, part string) string
+	// matches returns the condition that a text matches a pattern of RE2; false if the dialect has no
+	// equal pattern.
+	matches(text, pattern string) (string, bool)
+	// arithmetic returns the result of an operator (+ - * / %) on integers, and the condition that
+	// it does not overflow or divide by zero.
+	arithmetic(op, a, b string) (text, guard string)
+	// decimal returns the decimal digits of an integer.
+	decimal(number string) string
+}

@@ -1,0 +1,107 @@
+package sql
+
+import "strconv"
+
+// This file generates the SQL of PostgreSQL. Documents are jsonb; integers are numeric, which does
+// not overflow.
+
+type postgres struct{ params *params }
+
+// int64Range is the condition that a numeric is an int64.
+const int64Range = " BETWEEN -9223372036854775808 AND 9223372036854775807"
+
+func (d postgres) prefix() string { return "$" }
+
+func (d postgres) column(name string) place { return place{base: name} }
+
+func (d postgres) text(s string) string { return d.params.add(s) + "::text" }
+
+func (d postgres) number(i int64) string { return "(" + strconv.FormatInt(i, 10) + ")::numeric" }
+
+func (d postgres) member(p place, name string) (place, bool) {
+	return place{base: "(" + p.base + " -> " + d.text(name) + ")"}, true
+}
+
+func (d postgres) item(p place, i int) place {
+	return place{base: "(" + p.base + " -> " + strconv.Itoa(i) + ")"}
+}
+
+func (d postgres) hasType(p place, n node) string {
+	names := [...]string{objectNode: "object", arrayNode: "array", stringNode: "string", boolNode: "boolean", numberNode: "number"}
+	return "jsonb_typeof(" + p.base + ") = '" + names[n] + "'"
+}
+
+func (d postgres) exists(p place) string { return p.base + " IS NOT NULL" }
+
+func (d postgres) existsNotNull(p place) string { return "jsonb_typeof(" + p.base + ") <> 'null'" }
+
+func (d postgres) asText(p place) string { return "(" + p.base + " #>> '{}')" }
+
+func (d postgres) asBool(p place) string { return "(" + p.base + " = 'true'::jsonb)" }
+
+func (d postgres) asInt(p place) (text, guard string) {
+	n := "(CASE jsonb_typeof(" + p.base + ") WHEN 'number' THEN (" + p.base + ")::numeric END)"
+	return n, "(scale(" + n + ") = 0 AND " + n + int64Range + ")"
+}
+
+func (d postgres) size(p place, n node) string {
+	if n == arrayNode {
+		return "(CASE jsonb_typeof(" + p.base + ") WHEN 'array' THEN jsonb_array_length(" + p.base + ")::numeric END)"
+	}
+	return "(CASE jsonb_typeof(" + p.base + ") WHEN 'object' THEN (SELECT count(*) FROM jsonb_object_keys(" + p.base + "))::numeric END)"
+}
+
+func (d postgres) list(p place, alias string) (from string, item place) {
+	return "jsonb_array_elements(CASE jsonb_typeof(" + p.base + ") WHEN 'array' THEN " + p.base + " ELSE '[]' END) AS " + alias + "(v)",
+		place{base: alias + ".v"}
+}
+
+func (d postgres) entries(p place, alias string) (from, key string, value place) {
+	return "jsonb_each(CASE jsonb_typeof(" + p.base + ") WHEN 'object' THEN " + p.base + " ELSE '{}' END) AS " + alias + "(k, v)",
+		alias + ".k", place{base: alias + ".v"}
+}
+
+func (d postgres) bytesOrder(text string) string { return text + ` COLLATE "C"` }
+
+func (d postgres) containsDocument(column, document string) string {
+	return column + " @> (" + d.text(document) + ")::jsonb"
+}
+
+func (d postgres) count(from, condition string) string {
+	return "(SELECT count(*)::numeric FROM " + from + " WHERE " + condition + ")"
+}
+
+func (d postgres) length(text string) string { return "char_length(" + text + ")::numeric" }
+
+func (d postgres) startsWith(text, part string) string {
+	return "starts_with(" + text + ", " + part + ")"
+}
+
+func (d postgres) endsWith(text, part string) string {
+	return d.bytesOrder("right("+text+", char_length("+part+"))") + " = " + part
+}
+
+func (d postgres) contains(text, part string) string { return "strpos(" + text + ", " + part + ") > 0" }
+
+func (d postgres) matches(text, pattern string) (string, bool) {
+	re, ok := portablePattern(pattern)
+	if !ok {
+		return "", false
+	}
+	return text + ` COLLATE "C" ~ ` + d.text(re), true
+}
+
+func (d postgres) arithmetic(op, a, b string) (text, guard string) {
+	switch op {
+	case "/":
+		text = "div(" + a + ", NULLIF(" + b + ", 0))"
+	case "%":
+		// The remainder of the least integer and -1 is an overflow, like the quotient.
+		return "mod(" + a + ", NULLIF(" + b + ", 0))", "div(" + a + ", NULLIF(" + b + ", 0))" + int64Range
+	default:
+		text = "(" + a + " " + op + " " + b + ")"
+	}
+	return text, text + int64Range
+}
+
+func (d postgres) decimal(number string) string { return "(" + number + ")::text" }

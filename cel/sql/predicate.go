@@ -1,0 +1,219 @@
+package sql
+
+import (
+	"slices"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+
+	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/jsondoc"
+)
+
+// This file translates comparisons and functions with a boolean result.
+
+// predicates are the functions that predicate translates, and the SQL of comparisons.
+var predicates = map[string]string{
+	operators.Equals: "=", operators.NotEquals: "<>", operators.Less: "<", operators.LessEquals: "<=", operators.Greater: ">",
+	operators.GreaterEquals: ">=", operators.In: "", operators.OldIn: "", "startsWith": "", "endsWith": "", "contains": "", "matches": "", "hasValue": "",
+}
+
+// opposites are the comparisons that hold if others do not.
+var opposites = map[string]string{"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+// predicate translates a function with a boolean result.
+func (t *translator) predicate(e ast.Expr, fn string) (truth, error) {
+	args := e.AsCall().Args()
+	if e.AsCall().IsMemberFunction() {
+		args = append([]ast.Expr{e.AsCall().Target()}, args...)
+	}
+	op, known := predicates[fn]
+	switch {
+	case !known:
+		v, err := t.value(e)
+		if err != nil {
+			return truth{}, err
+		}
+		return t.ofBool(e, v)
+	case op != "":
+		return t.comparison(e, op, args)
+	}
+	switch fn {
+	case operators.In, operators.OldIn:
+		return t.membership(e, args)
+	case "hasValue":
+		o, err := t.operand(args[0])
+		if err != nil || !o.optional {
+			return truth{}, t.orRefuse(err, e, fn)
+		}
+		typed, err := t.isTyped(e, o)
+		return truth{yes: and(o.guard, o.present, typed), no: and(o.guard, o.absent)}, err
+	}
+	return t.textTest(e, fn, args)
+}
+
+// comparison translates == != < <= > >= of scalars of one type.
+func (t *translator) comparison(e ast.Expr, op string, args []ast.Expr) (truth, error) {
+	a, err := t.value(args[0])
+	if err != nil {
+		return truth{}, err
+	}
+	b, err := t.value(args[1])
+	if err != nil {
+		return truth{}, err
+	}
+	if a.kind != b.kind {
+		return truth{}, t.refuse(e, op, "the two values have different types")
+	}
+	return t.compare(op, a, b), nil
+}
+
+// compare compares two scalars of one type.
+func (t *translator) compare(op string, a, b value) truth {
+	left := a.text
+	if a.kind == stringKind {
+		left = t.db.bytesOrder(left)
+	}
+	guard := and(a.guard, b.guard)
+	if op == "<>" {
+		return t.compare("=", a, b).swap()
+	}
+	if op == "=" {
+		return truth{yes: and(t.contained(a, b), guard, left+" = "+b.text), no: and(guard, left+" <> "+b.text)}
+	}
+	return truth{yes: and(guard, left+" "+op+" "+b.text), no: and(guard, left+" "+opposites[op]+" "+b.text)}
+}
+
+// contained returns a condition that follows from the equality of a member and a constant, and that
+// an index on the documents supports; "" if there is none.
+func (t *translator) contained(a, b value) string {
+	if b.names != nil {
+		a, b = b, a
+	}
+	if len(a.names) == 0 || b.json == "" {
+		return ""
+	}
+	document := b.json
+	for _, name := range slices.Backward(a.names) {
+		document = "{" + string(jsondoc.AppendQuoted(nil, name)) + ":" + document + "}"
+	}
+	return t.db.containsDocument(t.column, document)
+}
+
+// membership translates x in list, and key in map.
+func (t *translator) membership(e ast.Expr, args []ast.Expr) (truth, error) {
+	a, err := t.value(args[0])
+	if err != nil {
+		return truth{}, err
+	}
+	if args[1].Kind() == ast.ListKind {
+		return t.oneOf(e, a, args[1].AsList())
+	}
+	list, err := t.source(args[1])
+	if err != nil {
+		return truth{}, err
+	}
+	v, err := t.scalar(args[1], list.item)
+	if err != nil {
+		return truth{}, err
+	}
+	if v.kind != a.kind {
+		return truth{}, t.refuse(e, "in", "the items have another type")
+	}
+	same := t.compare("=", v, value{kind: a.kind, text: a.text})
+	if list.item.entry != nil {
+		// The value of the key is read, too, and is an error if it has another type.
+		typed, err := t.isTyped(args[1], *list.item.entry)
+		if err != nil {
+			return truth{}, err
+		}
+		same.yes = and(same.yes, typed)
+	}
+	guard := and(a.guard, list.guard)
+	return truth{yes: and(guard, list.some(same.yes)), no: and(guard, list.none(same.no))}, nil
+}
+
+// oneOf translates x in [a, b, c].
+func (t *translator) oneOf(e ast.Expr, a value, list ast.ListExpr) (truth, error) {
+	if len(list.OptionalIndices()) > 0 {
+		return truth{}, t.refuse(e, "in", "optional items are not translated")
+	}
+	if list.Size() == 0 {
+		return truth{never, always}, nil // the evaluator does not evaluate x
+	}
+	yes, no := []string{}, []string{a.guard}
+	for _, item := range list.Elements() {
+		b, err := t.value(item)
+		if err != nil {
+			return truth{}, err
+		}
+		if b.kind != a.kind || b.guard != "" {
+			return truth{}, t.refuse(item, "in", "only constants of the same type are translated")
+		}
+		same := t.compare("=", a, b)
+		yes, no = append(yes, same.yes), append(no, same.no)
+	}
+	return truth{yes: or(yes...), no: and(no...)}, nil
+}
+
+// textTest translates startsWith, endsWith, contains and matches.
+func (t *translator) textTest(e ast.Expr, fn string, args []ast.Expr) (truth, error) {
+	a, err := t.value(args[0])
+	if err != nil {
+		return truth{}, err
+	}
+	b, err := t.value(args[1])
+	if err != nil {
+		return truth{}, err
+	}
+	if a.kind != stringKind || b.kind != stringKind {
+		return truth{}, t.refuse(e, fn, "it is not translated for arguments of these types")
+	}
+	var test string
+	switch fn {
+	case "startsWith":
+		test = t.db.startsWith(a.text, b.text)
+	case "endsWith":
+		test = t.db.endsWith(a.text, b.text)
+	case "contains":
+		test = t.db.contains(a.text, b.text)
+	case "matches":
+		pattern, ok := literalString(args[1])
+		if !ok {
+			return truth{}, t.refuse(e, fn, "the pattern is not constant")
+		}
+		if test, ok = t.db.matches(a.text, pattern); !ok {
+			return truth{}, t.refuse(e, fn, "this database has no equal pattern")
+		}
+	}
+	guard := and(a.guard, b.guard)
+	return truth{yes: and(guard, test), no: and(guard, "NOT ("+test+")")}, nil
+}
+
+// isTyped returns the condition that a value of the document can be read as its type: a member of
+// another type is an error when it is read.
+func (t *translator) isTyped(e ast.Expr, o operand) (string, error) {
+	if o.schema == nil {
+		return "", t.refuse(e, "value without a type", "the schema gives it no type")
+	}
+	if o.nullCounts && o.schema.Nullable {
+		return "", t.refuse(e, "nullable", "null is a value here, which is not translated")
+	}
+	switch o.schema.Kind {
+	case cel.Double:
+		return t.db.hasType(o.place, numberNode), nil
+	case cel.Dyn:
+		if !o.schema.IntOrString {
+			break
+		}
+		_, isInt := t.db.asInt(o.place)
+		return or(t.db.hasType(o.place, stringNode), isInt), nil
+	case cel.List:
+		return t.db.hasType(o.place, arrayNode), nil
+	case cel.Map, cel.Object:
+		return t.isObject(o), nil
+	}
+	o.guard = ""
+	v, err := t.scalar(e, o)
+	return v.guard, err
+}

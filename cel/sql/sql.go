@@ -1,0 +1,193 @@
+package sql
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+
+	"github.com/keelson-io/keelson/cel"
+)
+
+// This file has the entry point, its result and its errors.
+
+// Dialect is a database whose SQL is generated.
+type Dialect string
+
+// The dialects, with the oldest versions with which they are tested.
+const (
+	Postgres Dialect = "postgres" // PostgreSQL 15, documents in a column of type jsonb
+	SQLite   Dialect = "sqlite"   // SQLite 3.40, documents in a column of type TEXT
+)
+
+// Dialects returns the names of all dialects.
+func Dialects() []string { return []string{string(Postgres), string(SQLite)} }
+
+// Options says where the documents are.
+type Options struct {
+	Dialect Dialect
+	// Variable is the variable of the expression that is the document; "" means self.
+	Variable string
+	// Column is the column with the documents; "" means doc. It is an SQL identifier of letters,
+	// digits and underscores, optionally after the name of a table and a dot.
+	Column string
+}
+
+// Query is a condition on documents.
+type Query struct {
+	// Where is the condition for a WHERE clause. Its parameters are $1, $2, … in PostgreSQL, and
+	// ?1, ?2, … in SQLite.
+	Where string
+	// Args are the values of the parameters. All of them are strings.
+	Args []any
+	// Residual is the conjunction of the operands of && that are not part of Where; "" if Where is
+	// the whole expression. The documents for which the expression is true are those for which
+	// Where and Residual are true.
+	Residual string
+	// Refused says why the operands in Residual are not part of Where.
+	Refused []*RefusedError
+}
+
+// RefusedError is the error of an expression, or of a part of it, that has no exact translation.
+type RefusedError struct {
+	Line, Column int    // of the part in the expression; from 1
+	Construct    string // what cannot be translated, such as a function's name
+	Reason       string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("%d:%d: %s: %s", e.Line, e.Column, e.Construct, e.Reason)
+}
+
+// maxSize is the greatest size of a WHERE clause in bytes. Each level of an expression may double
+// it, because a condition needs both cases of its operands.
+const maxSize = 128 << 10
+
+// Translate translates a checked expression with a boolean result. The error is a [*RefusedError]
+// if no part of the expression can be translated.
+func Translate(x *cel.Expression, o Options) (*Query, error) {
+	if o.Variable == "" {
+		o.Variable = "self"
+	}
+	if o.Column == "" {
+		o.Column = "doc"
+	}
+	if !isIdentifier(o.Column) {
+		return nil, fmt.Errorf("column: got %q, want letters, digits and underscores, such as doc or t.doc", o.Column)
+	}
+	if x.Type() != "bool" {
+		return nil, fmt.Errorf("expression: got type %s, want bool", x.Type())
+	}
+	schema := x.SchemaOf(o.Variable)
+	if schema == nil {
+		return nil, fmt.Errorf("variable %s: no schema: want the types of its members", o.Variable)
+	}
+	t := &translator{x: x, column: o.Column, tree: x.Tree(), params: &params{index: map[string]int{}}}
+	switch o.Dialect {
+	case Postgres:
+		t.db = postgres{t.params}
+	case SQLite:
+		t.db = sqlite{t.params}
+	default:
+		return nil, fmt.Errorf("dialect: got %q, want one of %s", o.Dialect, strings.Join(Dialects(), ", "))
+	}
+	t.scope = &scope{name: o.Variable, bound: operand{place: t.db.column(o.Column), schema: schema, names: []string{}}}
+	return t.query()
+}
+
+// query translates the operands of the outermost && one by one.
+func (t *translator) query() (*Query, error) {
+	q := &Query{}
+	var where, residual []string
+	for _, e := range conjuncts(t.tree.Expr()) {
+		truth, err := t.truth(e)
+		var refused *RefusedError
+		switch {
+		case errors.As(err, &refused):
+			text, err := t.x.Text(e)
+			if err != nil {
+				return nil, err
+			}
+			residual, q.Refused = append(residual, text), append(q.Refused, refused)
+		case err != nil:
+			return nil, err
+		default:
+			where = append(where, truth.yes)
+		}
+	}
+	if len(where) == 0 {
+		return nil, q.Refused[0]
+	}
+	q.Where, q.Args = t.params.render(and(where...), t.db.prefix())
+	q.Residual = strings.Join(residual, " && ")
+	return q, nil
+}
+
+// conjuncts returns the operands of nested && from left to right.
+func conjuncts(e ast.Expr) []ast.Expr {
+	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
+		var list []ast.Expr
+		for _, arg := range e.AsCall().Args() {
+			list = append(list, conjuncts(arg)...)
+		}
+		return list
+	}
+	return []ast.Expr{e}
+}
+
+// isIdentifier reports whether s is a name, or two with a dot between them.
+func isIdentifier(s string) bool {
+	parts := strings.Split(s, ".")
+	return len(parts) <= 2 && !slices.ContainsFunc(parts, func(part string) bool {
+		return part == "" || len(part) > 63 || part[0] >= '0' && part[0] <= '9' || strings.ContainsFunc(part, func(r rune) bool {
+			return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+		})
+	})
+}
+
+// params collects the values of parameters. Equal values share a parameter. Until the clause is
+// complete, a parameter is written as its index between two characters U+0000, which are nowhere
+// else in the SQL.
+type params struct {
+	values []string
+	index  map[string]int
+}
+
+// add returns the parameter with the value v.
+func (p *params) add(v string) string {
+	n, ok := p.index[v]
+	if !ok {
+		n = len(p.values)
+		p.values = append(p.values, v)
+		p.index[v] = n
+	}
+	return "\x00" + strconv.Itoa(n) + "\x00"
+}
+
+// render returns the clause with the parameters that it uses, numbered from 1 after the prefix.
+func (p *params) render(clause, prefix string) (where string, args []any) {
+	var b strings.Builder
+	numbers := map[string]int{}
+	for i, part := range strings.Split(clause, "\x00") {
+		if i%2 == 0 {
+			b.WriteString(part)
+			continue
+		}
+		n, ok := numbers[part]
+		if !ok {
+			index, err := strconv.Atoi(part)
+			if err != nil {
+				panic("BUG: parameter: " + err.Error())
+			}
+			args = append(args, p.values[index])
+			n = len(args)
+			numbers[part] = n
+		}
+		b.WriteString(prefix + strconv.Itoa(n))
+	}
+	return b.String(), args
+}

@@ -1,0 +1,175 @@
+package sql
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/keelson-io/keelson/cel"
+)
+
+// testSchema is the type of the documents of the tests.
+const testSchema = `{"type": "object", "properties": {
+	"s": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "boolean"}, "t": {"type": "string", "format": "date-time"},
+	"o": {"type": "object", "properties": {"s": {"type": "string"}}},
+	"m": {"type": "object", "additionalProperties": {"type": "string"}},
+	"z": {"type": "array", "items": {"type": "string", "nullable": true}},
+	"l": {"type": "array", "items": {"type": "string"}}}}`
+
+// compile compiles an expression over a document of testSchema.
+func compile(t testing.TB, expr string) (*cel.Expression, error) {
+	schema, err := cel.TypeOfSchema([]byte(testSchema), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	language, err := cel.NewLanguage(cel.LanguageOptions{Kubernetes: cel.NewestKubernetes, Variables: []cel.Variable{{Name: "self", Schema: schema}, {Name: "other"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return language.CompileExpression(expr)
+}
+
+// TestTranslate holds the SQL of some expressions. That it selects the right documents is tested in
+// databases (conformance/sql).
+func TestTranslate(t *testing.T) {
+	for _, row := range []struct {
+		expr, postgres, sqlite string
+		args                   string // of PostgreSQL
+	}{
+		{`self.s == "a"`, `(doc @> ($1::text)::jsonb AND jsonb_typeof((doc -> $2::text)) = 'string' AND ((doc -> $2::text) #>> '{}') COLLATE "C" = $3::text)`,
+			`(json_type(doc, ?1) = 'text' AND json_extract(doc, ?1) COLLATE BINARY = ?2)`, `[{"s":"a"} s a]`},
+		{`!has(self.o.s)`, `(jsonb_typeof((doc -> $1::text)) = 'object' AND (jsonb_typeof(((doc -> $1::text) -> $2::text)) <> 'null') IS NOT TRUE)`,
+			`(json_type(doc, ?1) = 'object' AND (json_type(doc, ?2) <> 'null') IS NOT TRUE)`, `[o s]`},
+		{`self.l.exists(x, x == "a")`, `(jsonb_typeof((doc -> $1::text)) = 'array' AND EXISTS (SELECT 1 FROM jsonb_array_elements(CASE jsonb_typeof((doc -> $1::text)) WHEN 'array' THEN (doc -> $1::text) ELSE '[]' END) AS t1(v) WHERE (jsonb_typeof(t1.v) = 'string' AND (t1.v #>> '{}') COLLATE "C" = $2::text)))`,
+			`(json_type(doc, ?1) = 'array' AND EXISTS (SELECT 1 FROM json_each(CASE json_type(doc, ?1) WHEN 'array' THEN doc ELSE '[]' END, ?1) AS t1 WHERE (t1.type = 'text' AND t1.atom COLLATE BINARY = ?2)))`, `[l a]`},
+		{`self.s.matches("^[a-c]+$")`, `(jsonb_typeof((doc -> $1::text)) = 'string' AND ((doc -> $1::text) #>> '{}') COLLATE "C" ~ $2::text)`, "", `[s ***:^[a-c]+$]`},
+		{"true", "TRUE", "TRUE", "[]"},
+		{"1 == 2 || self.b", "((1)::numeric = (2)::numeric OR (jsonb_typeof((doc -> $1::text)) = 'boolean' AND ((doc -> $1::text) = 'true'::jsonb)))",
+			"((1) = (2) OR (json_type(doc, ?1) IN ('true', 'false') AND (json_type(doc, ?1) = 'true')))", "[b]"},
+	} {
+		for dialect, want := range map[Dialect]string{Postgres: row.postgres, SQLite: row.sqlite} {
+			x, err := compile(t, row.expr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, err := Translate(x, Options{Dialect: dialect})
+			if want == "" {
+				var refused *RefusedError
+				if !errors.As(err, &refused) {
+					t.Errorf("%s in %s: got error %v, want a refusal", row.expr, dialect, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s in %s: %v", row.expr, dialect, err)
+				continue
+			}
+			if q.Where != want || q.Residual != "" {
+				t.Errorf("%s in %s:\n got %s\nwant %s", row.expr, dialect, q.Where, want)
+			}
+			if got := fmt.Sprint(q.Args); dialect == Postgres && got != row.args {
+				t.Errorf("%s: got args %s, want %s", row.expr, got, row.args)
+			}
+		}
+	}
+}
+
+// TestRefusals holds where and why expressions are refused.
+func TestRefusals(t *testing.T) {
+	for _, row := range []struct{ expr, want string }{
+		{`self.t > timestamp("2024-01-01T00:00:00Z")`, "1:5: timestamp: values of this type are not translated"},
+		{`self.s ==` + "\n" + `  self.s.replace("a", "b")`, "2:17: replace: this function is not translated"},
+		{`other == "a"`, "1:1: other: only the variable of the document is translated"},
+		{`self.z.exists(x, x == "a")`, "1:18: nullable: null is a value here, which is not translated"},
+		{`self.s.matches("\\ba")`, "1:15: matches: this database has no equal pattern"},
+		{`self.s == "\u0000"`, "1:11: string: databases have no text with the character U+0000"},
+		{`self.s == "a" ? self.l == ["a"] : true`, "1:21: list: values of this type are not translated"},
+	} {
+		x, err := compile(t, row.expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Translate(x, Options{Dialect: Postgres})
+		var refused *RefusedError
+		if !errors.As(err, &refused) || err.Error() != row.want {
+			t.Errorf("%s:\n got %v\nwant %s", row.expr, err, row.want)
+		}
+	}
+}
+
+// TestResidual holds that operands of && without a translation remain.
+func TestResidual(t *testing.T) {
+	x, err := compile(t, `self.n > 1 && (self.s.replace("a", "b") == "b" && self.b)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := Translate(x, Options{Dialect: SQLite, Column: "t.body"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `self.s.replace("a", "b") == "b"`; q.Residual != want || len(q.Refused) != 1 || q.Refused[0].Column != 30 {
+		t.Errorf("got residual %q, refused %v, want %q", q.Residual, q.Refused, want)
+	}
+	if want := "t.body"; !strings.Contains(q.Where, want) || strings.Contains(q.Where, "(doc") {
+		t.Errorf("got %s, want the column %s", q.Where, want)
+	}
+}
+
+// TestSizeIsBounded holds that an expression cannot make a clause of any size.
+func TestSizeIsBounded(t *testing.T) {
+	expr := "self.b"
+	for range 40 {
+		expr = "(" + expr + " ? self.b : " + "!" + "self.b)"
+	}
+	for _, expr := range []string{expr, strings.Repeat("!(", 200) + "self.b" + strings.Repeat(")", 200)} {
+		x, err := compile(t, expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := Translate(x, Options{Dialect: Postgres})
+		var refused *RefusedError
+		if err == nil && len(q.Where) > maxSize || err != nil && !errors.As(err, &refused) {
+			t.Errorf("got error %v", err)
+		}
+	}
+}
+
+// FuzzConstants holds that no constant and no name becomes a part of the SQL text: the clause does
+// not depend on them.
+func FuzzConstants(f *testing.F) {
+	for _, s := range []string{"", "a", "'", "';DROP TABLE t--", "\\", "$1", "?", "\x00", "\"", "*/", "ä"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		quoted := fmt.Sprintf("%q", strings.ToValidUTF8(s, "?"))
+		for _, form := range []string{"self.s == %s", "%s in self.l", "self.s.startsWith(%s)", "self.m.exists(k, k == %s)", "[%s].exists(x, x == self.s)"} {
+			x, err := compile(t, fmt.Sprintf(form, quoted))
+			if err != nil {
+				t.Skip() // Go escapes what CEL does not
+			}
+			other, err := compile(t, fmt.Sprintf(form, `"another one"`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, dialect := range []Dialect{Postgres, SQLite} {
+				want, err := Translate(other, Options{Dialect: dialect})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := Translate(x, Options{Dialect: dialect})
+				var refused *RefusedError
+				if errors.As(err, &refused) {
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				// A constant that equals a name shares its parameter.
+				if len(got.Args) == len(want.Args) && got.Where != want.Where {
+					t.Errorf("%s: got %s, want %s", quoted, got.Where, want.Where)
+				}
+			}
+		}
+	})
+}

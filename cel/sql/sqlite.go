@@ -1,0 +1,146 @@
+package sql
+
+import (
+	"strconv"
+	"strings"
+)
+
+// This file generates the SQL of SQLite. Documents are text. An integer that overflows becomes a
+// real number, by which overflows are found.
+
+type sqlite struct{ params *params }
+
+func (d sqlite) prefix() string { return "?" }
+
+func (d sqlite) column(name string) place { return place{base: name, path: "$"} }
+
+func (d sqlite) text(s string) string { return d.params.add(s) }
+
+func (d sqlite) number(i int64) string {
+	if i == -1<<63 {
+		return "(-9223372036854775807 - 1)" // the literal would be the negative of a real number
+	}
+	return "(" + strconv.FormatInt(i, 10) + ")"
+}
+
+// member refuses names that the paths of SQLite 3.40 cannot have.
+func (d sqlite) member(p place, name string) (place, bool) {
+	if name == "" || strings.ContainsAny(name, "\"\\\x00") || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
+		return place{}, false
+	}
+	p.path += `."` + name + `"`
+	return p, true
+}
+
+func (d sqlite) item(p place, i int) place {
+	p.path += "[" + strconv.Itoa(i) + "]"
+	return p
+}
+
+// kind returns the type of a value, NULL if it is absent.
+func (d sqlite) kind(p place) string {
+	if p.path == "$" && p.type_ != "" {
+		return p.type_
+	}
+	// Only objects and arrays are JSON text. json_type fails for other items.
+	if p.type_ != "" {
+		return "json_type(" + d.json(p) + ", " + d.text(p.path) + ")"
+	}
+	return "json_type(" + p.base + ", " + d.text(p.path) + ")"
+}
+
+// scalar returns a scalar.
+func (d sqlite) scalar(p place) string {
+	if p.path == "$" && p.type_ != "" {
+		return p.atom
+	}
+	return "json_extract(" + d.json(p) + ", " + d.text(p.path) + ")"
+}
+
+// json returns the JSON text in which a path is looked up.
+func (d sqlite) json(p place) string {
+	if p.type_ == "" {
+		return p.base
+	}
+	return "CASE WHEN " + p.type_ + " IN ('object', 'array') THEN " + p.base + " ELSE '{}' END"
+}
+
+func (d sqlite) hasType(p place, n node) string {
+	switch n {
+	case boolNode:
+		return d.kind(p) + " IN ('true', 'false')"
+	case numberNode:
+		return d.kind(p) + " IN ('integer', 'real')"
+	}
+	names := [...]string{objectNode: "object", arrayNode: "array", stringNode: "text"}
+	return d.kind(p) + " = '" + names[n] + "'"
+}
+
+func (d sqlite) exists(p place) string { return d.kind(p) + " IS NOT NULL" }
+
+func (d sqlite) existsNotNull(p place) string { return d.kind(p) + " <> 'null'" }
+
+func (d sqlite) asText(p place) string { return d.scalar(p) }
+
+func (d sqlite) asBool(p place) string { return "(" + d.kind(p) + " = 'true')" }
+
+func (d sqlite) asInt(p place) (text, guard string) {
+	return d.scalar(p), "(" + d.kind(p) + " = 'integer' AND typeof(" + d.scalar(p) + ") = 'integer')"
+}
+
+func (d sqlite) size(p place, n node) string {
+	if n == arrayNode {
+		if p.path == "$" && p.type_ != "" {
+			return "json_array_length(" + d.json(p) + ")"
+		}
+		return "json_array_length(" + d.json(p) + ", " + d.text(p.path) + ")"
+	}
+	return "(SELECT count(*) FROM json_each(" + d.json(p) + ", " + d.text(p.path) + "))"
+}
+
+func (d sqlite) list(p place, alias string) (from string, item place) {
+	// A scalar would be a table of one row.
+	return "json_each(CASE " + d.kind(p) + " WHEN 'array' THEN " + d.json(p) + " ELSE '[]' END, " + d.text(p.path) + ") AS " + alias,
+		place{base: alias + ".value", path: "$", type_: alias + ".type", atom: alias + ".atom"}
+}
+
+func (d sqlite) entries(p place, alias string) (from, key string, value place) {
+	return "json_each(CASE " + d.kind(p) + " WHEN 'object' THEN " + d.json(p) + " ELSE '{}' END, " + d.text(p.path) + ") AS " + alias,
+		alias + ".key", place{base: alias + ".value", path: "$", type_: alias + ".type", atom: alias + ".atom"}
+}
+
+func (d sqlite) bytesOrder(text string) string { return text + " COLLATE BINARY" }
+
+func (d sqlite) containsDocument(column, document string) string { return "" }
+
+func (d sqlite) count(from, condition string) string {
+	return "(SELECT count(*) FROM " + from + " WHERE " + condition + ")"
+}
+
+func (d sqlite) length(text string) string { return "length(" + text + ")" }
+
+func (d sqlite) startsWith(text, part string) string {
+	return "substr(" + text + ", 1, length(" + part + ")) = " + part
+}
+
+func (d sqlite) endsWith(text, part string) string {
+	return "(length(" + text + ") >= length(" + part + ") AND substr(" + text + ", length(" + text + ") - length(" + part + ") + 1) = " + part + ")"
+}
+
+func (d sqlite) contains(text, part string) string { return "instr(" + text + ", " + part + ") > 0" }
+
+// matches refuses: SQLite has no regular expressions unless its program adds some.
+func (d sqlite) matches(text, pattern string) (string, bool) { return "", false }
+
+func (d sqlite) arithmetic(op, a, b string) (text, guard string) {
+	switch op {
+	case "/", "%":
+		text = "(" + a + " " + op + " " + b + ")"
+		// The least integer divided by -1 overflows.
+		return text, "(" + b + " <> 0 AND NOT (" + a + " = (-9223372036854775807 - 1) AND " + b + " = -1))"
+	}
+	text = "(" + a + " " + op + " " + b + ")"
+	return text, "typeof" + text + " = 'integer'"
+}
+
+func (d sqlite) decimal(number string) string { return "CAST(" + number + " AS TEXT)" }

@@ -1,0 +1,174 @@
+// Package sql runs generated expressions over generated documents in real databases, and compares
+// the rows that they select with the documents for which the evaluator returns true.
+package sql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	celsql "github.com/keelson-io/keelson/cel/sql"
+)
+
+// This file starts the databases.
+
+// database is a running database with a table of documents, t(id, doc).
+type database struct {
+	dialect celsql.Dialect
+	db      *sql.DB
+	column  string // the type of the column doc
+}
+
+// openSQLite opens a database in memory.
+func openSQLite(t *testing.T) *database {
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1) // each connection has a database of its own
+	t.Cleanup(func() { db.Close() })
+	return &database{celsql.SQLite, db, "TEXT"}
+}
+
+// openPostgres starts PostgreSQL on a socket in a folder of the test. It needs Debian's package
+// postgresql; "make conformance-sql" installs it.
+func openPostgres(t *testing.T) *database {
+	bins, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if len(bins) == 0 {
+		t.Fatal("PostgreSQL is not installed: run make conformance-sql, or install the package postgresql")
+	}
+	bin := slices.Max(bins)
+	dir, err := os.MkdirTemp("", "pg") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	run := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(bin, name), args...)
+		cmd.Dir, cmd.SysProcAttr = dir, asOtherUser(t, dir)
+		return cmd
+	}
+	data := filepath.Join(dir, "data")
+	if out, err := run("initdb", "-D", data, "-U", "test", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	server := run("postgres", "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "jit=off")
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Process.Signal(syscall.SIGINT)
+		server.Wait()
+	})
+	db, err := sql.Open("pgx", "host="+dir+" user=test dbname=postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	for start := time.Now(); db.Ping() != nil; time.Sleep(50 * time.Millisecond) {
+		if time.Since(start) > time.Minute {
+			t.Fatalf("PostgreSQL does not answer: %v", db.Ping())
+		}
+	}
+	return &database{celsql.Postgres, db, "jsonb"}
+}
+
+// asOtherUser returns the attributes of a process that does not run as root, which PostgreSQL
+// refuses, and gives the folder to its user.
+func asOtherUser(t *testing.T, dir string) *syscall.SysProcAttr {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, err1 := strconv.Atoi(u.Uid)
+	gid, err2 := strconv.Atoi(u.Gid)
+	if err := errors.Join(err1, err2, os.Chown(dir, uid, gid), os.Chmod(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+}
+
+// fill replaces the documents of the table; their IDs are their indexes.
+func (d *database) fill(t *testing.T, docs []string) {
+	tx, err := d.db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	placeholders := "$1, $2"
+	for _, statement := range []string{"DROP TABLE IF EXISTS t", "CREATE TABLE t (id INTEGER PRIMARY KEY, doc " + d.column + " NOT NULL)"} {
+		if _, err := tx.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert, err := tx.Prepare("INSERT INTO t VALUES (" + placeholders + ")")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, doc := range docs {
+		if _, err := insert.Exec(i, doc); err != nil {
+			t.Fatalf("%s: %v", doc, err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// documents returns the documents as the database has them: jsonb has one form of a number.
+func (d *database) documents(t *testing.T) []string {
+	rows, err := d.db.Query("SELECT doc FROM t ORDER BY id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var docs []string
+	for rows.Next() {
+		var doc string
+		if err := rows.Scan(&doc); err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, doc)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return docs
+}
+
+// selected returns the IDs of the documents that a query selects.
+func (d *database) selected(ctx context.Context, q *celsql.Query) ([]int, error) {
+	rows, err := d.db.QueryContext(ctx, "SELECT id FROM t WHERE "+q.Where+" ORDER BY id", q.Args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var ids []int
+	for rows.Next() {
+		var id int
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("reading rows: %w", err)
+	}
+	return ids, nil
+}

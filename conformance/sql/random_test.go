@@ -1,0 +1,373 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keelson-io/keelson/cel"
+	celsql "github.com/keelson-io/keelson/cel/sql"
+	"github.com/keelson-io/keelson/jsondoc"
+)
+
+// This file generates expressions and documents.
+
+var (
+	pairs = flag.Int("pairs", 200_000, "pairs of an expression and a document, for each database")
+	seed  = flag.Uint64("seed", 1, "seed of the generator")
+)
+
+// documentsAtATime is the number of documents of each query.
+const documentsAtATime = 2_000
+
+// schemaText is the type of the documents.
+const schemaText = `{"type": "object", "properties": {
+	"s": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "boolean"}, "d": {"type": "number"},
+	"o": {"type": "object", "properties": {"s": {"type": "string"}, "n": {"type": "integer"}, "o": {"type": "object", "properties": {"s": {"type": "string"}}}}},
+	"m": {"type": "object", "additionalProperties": {"type": "string"}},
+	"l": {"type": "array", "items": {"type": "string"}},
+	"k": {"type": "array", "items": {"type": "integer"}},
+	"x": {"type": "array", "items": {"type": "object", "properties": {"s": {"type": "string"}, "n": {"type": "integer"}, "l": {"type": "array", "items": {"type": "string"}}}}},
+	"dash-ed": {"type": "string"}, "namespace": {"type": "string"}}}`
+
+// texts are the strings of documents and expressions. Some mean something in SQL, in patterns, or
+// in paths.
+var texts = []string{"", "a", "b", "ab", "abc", "A", "B", "aB", "a b ", "ä", "\u00df", "\u65e5\u672c", "\U0001f600", "'", "\"", "\\", "$1", "?1", "%", "_", "a.b", "--", "; DROP TABLE t", "a\nb", "\t", "{}", "[]", "null", "true", "0", "1", "-1"}
+
+// numbers are the integers of documents and expressions.
+var numbers = []string{"0", "1", "-1", "2", "3", "7", "10", "100", "9223372036854775807", "-9223372036854775808", "4611686018427387904", "-4611686018427387905"}
+
+// generator makes expressions and documents.
+type generator struct{ *rand.Rand }
+
+// pick returns one of the items.
+func pick[T any](g generator, list ...T) T { return list[g.IntN(len(list))] }
+
+// document returns a document. Members are missing, null, or of another type now and then.
+func (g generator) document() string {
+	return g.object(map[string]func() string{
+		"s": g.textJSON, "n": g.numberJSON, "b": g.boolJSON, "d": func() string { return pick(g, "0.5", "1", "1e2") },
+		"o": func() string {
+			return g.object(map[string]func() string{"s": g.textJSON, "n": g.numberJSON, "o": func() string {
+				return g.object(map[string]func() string{"s": g.textJSON})
+			}})
+		},
+		"m": func() string {
+			return g.object(map[string]func() string{"a": g.textJSON, "b": g.textJSON, "c.d": g.textJSON})
+		},
+		"l": func() string { return g.array(g.textJSON) }, "k": func() string { return g.array(g.numberJSON) },
+		"x": func() string {
+			return g.array(func() string {
+				return g.object(map[string]func() string{"s": g.textJSON, "n": g.numberJSON, "l": func() string { return g.array(g.textJSON) }})
+			})
+		},
+		"dash-ed": g.textJSON, "namespace": g.textJSON,
+	})
+}
+
+// object returns an object with some of the members.
+func (g generator) object(members map[string]func() string) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if value := members[name]; g.IntN(5) > 0 {
+			list = append(list, fmt.Sprintf("%q:%s", name, g.maybeOther(value)))
+		}
+	}
+	return "{" + strings.Join(list, ",") + "}"
+}
+
+// array returns a list of up to three items.
+func (g generator) array(item func() string) string {
+	var list []string
+	for range g.IntN(4) {
+		list = append(list, g.maybeOther(item))
+	}
+	return "[" + strings.Join(list, ",") + "]"
+}
+
+// maybeOther returns the value, or rarely one of any type.
+func (g generator) maybeOther(value func() string) string {
+	if g.IntN(25) == 0 {
+		return pick(g, "null", "1", "1.5", "1e2", "18446744073709551616", `"a"`, "true", "[]", "{}", `["a"]`, `{"s":"a","n":1}`)
+	}
+	return value()
+}
+
+func (g generator) textJSON() string   { return string(jsondoc.AppendQuoted(nil, pick(g, texts...))) }
+func (g generator) numberJSON() string { return pick(g, numbers...) }
+func (g generator) boolJSON() string   { return pick(g, "true", "false") }
+
+// condition returns a boolean expression. items are the variables of macros in scope.
+func (g generator) condition(depth int, items []string) string {
+	if depth > 0 {
+		switch g.IntN(9) {
+		case 0, 1:
+			return "(" + g.condition(depth-1, items) + pick(g, " && ", " || ") + g.condition(depth-1, items) + ")"
+		case 2:
+			return "!" + "(" + g.condition(depth-1, items) + ")"
+		case 3:
+			return "(" + g.condition(depth-1, items) + " ? " + g.condition(depth-1, items) + " : " + g.condition(depth-1, items) + ")"
+		case 4, 5:
+			return g.quantifier(depth, items)
+		}
+	}
+	switch g.IntN(11) {
+	case 0:
+		return g.text(depth, items) + pick(g, " == ", " != ", " < ", " <= ", " > ", " >= ") + g.text(depth, items)
+	case 1, 2:
+		return g.number(depth, items) + pick(g, " == ", " != ", " < ", " <= ", " > ", " >= ") + g.number(depth, items)
+	case 3:
+		return pick(g, "self.b", "self.b == true", "true", "false", "self.?b.orValue(true)", "has(self.b) == self.b")
+	case 4:
+		return pick(g, "has(self.s)", "has(self.o)", "has(self.o.s)", "has(self.o.o.s)", "has(self.m.a)", "has(self.dash__dash__ed)", "self.?o.o.s.hasValue()", "self.?s.hasValue()", "self.o.?s.hasValue()")
+	case 5:
+		return g.text(depth, items) + " in " + pick(g, "self.l", "self.m", "['a', 'b', '\\'']", "self.?l.orValue([])", "[]")
+	case 6:
+		return g.number(depth, items) + " in " + pick(g, "self.k", "[1, 2, 3]", "self.?k.orValue([])")
+	case 7:
+		return g.text(depth, items) + ".matches(" + pick(g, "'^a'", "'b$'", "'^[a-c]+$'", "'.'", "'^.{1,3}$'", "'a|ä'", "'[^a]'", `'\\d'`, `'\\s'`, `'^(a(b|c)?)*$'`, `'^$'`, "'😀'", `'\\\\'`, `'\\$'`, "'(?i)a'", "''") + ")"
+	}
+	return g.text(depth, items) + pick(g, ".startsWith(", ".endsWith(", ".contains(") + g.text(depth, items) + ")"
+}
+
+// quantifier returns a macro over a list or a map.
+func (g generator) quantifier(depth int, items []string) string {
+	name := fmt.Sprintf("v%d", len(items))
+	macro := pick(g, "all", "exists", "exists_one")
+	switch g.IntN(8) {
+	case 6:
+		return fmt.Sprintf("[%s, %s, self.b].%s(%s, %s)", g.condition(0, items), g.condition(0, items), macro, name, pick(g, name, "!"+name, name+" == self.b"))
+	case 7:
+		return fmt.Sprintf("self.m.%s(%s, self.m[%s] %s %s)", macro, name, name, pick(g, "==", "<"), g.text(0, items))
+	case 0:
+		return fmt.Sprintf("%s.%s(%s, %s)", pick(g, "self.l", "self.?l.orValue([])"), macro, name, g.condition(depth-1, append(items, "text "+name)))
+	case 1:
+		return fmt.Sprintf("self.k.%s(%s, %s)", macro, name, g.condition(depth-1, append(items, "number "+name)))
+	case 2:
+		return fmt.Sprintf("self.m.%s(%s, %s)", macro, name, g.condition(depth-1, append(items, "key "+name)))
+	}
+	if i := slices.IndexFunc(items, func(s string) bool { return strings.HasPrefix(s, "object ") }); i >= 0 && g.IntN(2) == 0 {
+		return fmt.Sprintf("%s.l.%s(%s, %s)", items[i][len("object "):], macro, name, g.condition(depth-1, append(items, "text "+name)))
+	}
+	return fmt.Sprintf("%s.%s(%s, %s)", pick(g, "self.x", "self.?x.orValue([])"), macro, name, g.condition(depth-1, append(items, "object "+name)))
+}
+
+// variable returns a use of a variable of a macro as a type, "" if there is none.
+func (g generator) variable(items []string, text bool) string {
+	if len(items) == 0 || g.IntN(3) == 0 {
+		return ""
+	}
+	kind, name, _ := strings.Cut(pick(g, items...), " ")
+	switch {
+	case kind == "object" && text:
+		return name + ".s"
+	case kind == "object":
+		return name + ".n"
+	case kind == "number" && !text, kind == "text" && text, kind == "key" && text:
+		return name
+	}
+	return ""
+}
+
+// text returns an expression of type string.
+func (g generator) text(depth int, items []string) string {
+	if v := g.variable(items, true); v != "" {
+		return v
+	}
+	if depth > 0 {
+		switch g.IntN(8) {
+		case 0:
+			return "(" + g.text(depth-1, items) + " + " + g.text(depth-1, items) + ")"
+		case 1:
+			return "string(" + g.number(depth-1, items) + ")"
+		case 2:
+			return "(" + g.condition(depth-1, items) + " ? " + g.text(depth-1, items) + " : " + g.text(depth-1, items) + ")"
+		}
+	}
+	if g.IntN(2) == 0 {
+		return string(jsondoc.AppendQuoted(nil, pick(g, texts...)))
+	}
+	return pick(g, "self.s", "self.o.s", "self.o.o.s", "self.m.a", "self.m['c.d']", "self.dash__dash__ed", "self.__namespace__", "self.?s.orValue('a')", "self.?o.s.orValue('b')", "self.l[0]", "self.x[1].s", "self.x[0].l[1]")
+}
+
+// number returns an expression of type int.
+func (g generator) number(depth int, items []string) string {
+	if v := g.variable(items, false); v != "" {
+		return v
+	}
+	if depth > 0 {
+		switch g.IntN(8) {
+		case 0, 1:
+			return "(" + g.number(depth-1, items) + pick(g, " + ", " - ", " * ", " / ", " % ") + g.number(depth-1, items) + ")"
+		case 2:
+			return "(-" + g.number(depth-1, items) + ")"
+		case 3:
+			return "size(" + pick(g, g.text(depth-1, items), "self.l", "self.x", "self.m", "self.?l.orValue([])", "self.?m.orValue({})") + ")"
+		case 5:
+			name := fmt.Sprintf("v%d", len(items))
+			return fmt.Sprintf("%s.filter(%s, %s).size()", pick(g, "self.x", "self.?x.orValue([])"), name, g.condition(depth-1, append(items, "object "+name)))
+		case 4:
+			return "(" + g.condition(depth-1, items) + " ? " + g.number(depth-1, items) + " : " + g.number(depth-1, items) + ")"
+		}
+	}
+	if g.IntN(2) == 0 {
+		return "(" + pick(g, numbers...) + ")"
+	}
+	return pick(g, "self.k[0]", "self.x[0].n", "self.n", "self.o.n", "self.?n.orValue(1)", "self.?o.n.orValue(2)")
+}
+
+// TestRandom compares the rows that databases select with the documents for which the evaluator
+// returns true. It prints the share of expressions that are refused, by construct.
+func TestRandom(t *testing.T) {
+	schema, err := cel.TypeOfSchema([]byte(schemaText), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	language, err := cel.NewLanguage(cel.LanguageOptions{Kubernetes: "1.37", Variables: []cel.Variable{{Name: "self", Schema: schema}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, open := range map[string]func(*testing.T) *database{"sqlite": openSQLite, "postgres": openPostgres} {
+		t.Run(name, func(t *testing.T) {
+			g := generator{rand.New(rand.NewPCG(*seed, 0))}
+			docs := make([]string, documentsAtATime)
+			values := make([]cel.Value, documentsAtATime)
+			for i := range docs {
+				docs[i] = g.document()
+			}
+			d := open(t)
+			d.fill(t, docs)
+			docs = d.documents(t)
+			for i := range docs {
+				doc := new(jsondoc.Doc)
+				if err := jsondoc.Parse(doc, []byte(docs[i])); err != nil {
+					t.Fatal(err)
+				}
+				values[i] = cel.FromDoc(doc.Root(), schema)
+			}
+			run := comparison{t: t, database: d, language: language, docs: docs, values: values, refused: map[string]int{}}
+			for run.compared*documentsAtATime < *pairs {
+				run.compare(g.condition(1+g.IntN(3), nil))
+			}
+			t.Logf("%d pairs compared, %d documents selected; %d of %d expressions refused: %v", run.compared*documentsAtATime, run.selected,
+				run.total-run.compared, run.total, run.refused)
+			if run.selected == 0 {
+				t.Error("no document was selected")
+			}
+		})
+	}
+}
+
+// comparison compares expressions with one database.
+type comparison struct {
+	t        *testing.T
+	database *database
+	language *cel.Language
+	docs     []string
+	values   []cel.Value
+
+	total, compared, selected int
+	refused                   map[string]int // construct -> expressions
+}
+
+// compare compares one expression.
+func (c *comparison) compare(expr string) {
+	c.total++
+	x, err := c.language.CompileExpression(expr)
+	if err != nil {
+		c.t.Fatalf("%s: %v", expr, err)
+	}
+	q, err := celsql.Translate(x, celsql.Options{Dialect: c.database.dialect})
+	var refused *celsql.RefusedError
+	if errors.As(err, &refused) || err == nil && q.Residual != "" {
+		if refused == nil {
+			refused = q.Refused[0]
+		}
+		c.refused[refused.Construct]++
+		return
+	}
+	if err != nil {
+		c.t.Fatalf("%s: %v", expr, err)
+	}
+	c.compared++
+	got, err := c.database.selected(context.Background(), q)
+	if err != nil {
+		c.t.Fatalf("%s\n%s\n%v: %v", expr, q.Where, q.Args, err)
+	}
+	c.selected += len(got)
+	var want []int
+	for i, v := range c.values {
+		result, _, err := x.Eval(context.Background(), cel.Vars{"self": v}, 0)
+		if err == nil && result.Kind() == cel.KindBool && result.Bool() {
+			want = append(want, i)
+		}
+	}
+	if slices.Equal(got, want) {
+		return
+	}
+	for i := range c.docs {
+		if slices.Contains(got, i) != slices.Contains(want, i) {
+			c.t.Fatalf("%s\n%s\n%q\nselects %t, want %t: %s", expr, q.Where, q.Args, slices.Contains(got, i), slices.Contains(want, i), c.docs[i])
+		}
+	}
+}
+
+// TestIndexes holds that PostgreSQL uses an index for the equality of a member and a constant.
+func TestIndexes(t *testing.T) {
+	schema, err := cel.TypeOfSchema([]byte(schemaText), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	language, err := cel.NewLanguage(cel.LanguageOptions{Kubernetes: "1.37", Variables: []cel.Variable{{Name: "self", Schema: schema}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := openPostgres(t)
+	docs := make([]string, 20_000)
+	for i := range docs {
+		docs[i] = fmt.Sprintf(`{"o": {"s": "name-%d", "n": %d}}`, i, i)
+	}
+	d.fill(t, docs)
+	for _, statement := range []string{"CREATE INDEX ON t USING gin (doc jsonb_path_ops)", "ANALYZE t"} {
+		if _, err := d.db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, expr := range []string{`self.o.s == "name-7"`, `7 == self.o.n`, `self.o.s in ["name-7"]`, `has(self.o) && self.o.n == 7 && self.o.s.startsWith("name")`} {
+		x, err := language.CompileExpression(expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := celsql.Translate(x, celsql.Options{Dialect: celsql.Postgres})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plan strings.Builder
+		rows, err := d.db.Query("EXPLAIN SELECT id FROM t WHERE "+q.Where, q.Args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var line string
+			if err := rows.Scan(&line); err != nil {
+				t.Fatal(err)
+			}
+			plan.WriteString(line + "\n")
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(plan.String(), "Bitmap Index Scan") {
+			t.Errorf("%s: no index is used\n%s", expr, &plan)
+		}
+		if got, err := d.selected(context.Background(), q); err != nil || !slices.Equal(got, []int{7}) {
+			t.Errorf("%s: got %v, %v, want [7]", expr, got, err)
+		}
+	}
+}
