@@ -45,7 +45,7 @@
 //   - Offsets fit 32 bits: a text is at most 4 GiB, inputs are far smaller
 //     ([MaxBytes]), nesting at most [MaxDepth].
 //   - Strings and bytes handed out borrow the Doc's text: they are valid until
-//     Release. Whoever keeps one longer clones it.
+//     Release. A caller that keeps one longer must clone it.
 package jsondoc
 
 import (
@@ -172,9 +172,8 @@ func (d *Doc) Shape(n Node) *Shape {
 // Shapes is the table of shapes, shared: read only.
 func (d *Doc) Shapes() []*Shape { return d.shapes }
 
-// Size is the number of nodes in d, 16 bytes each. It can be large for a short
-// text, as an empty object takes all slots of its shape: whoever decodes what
-// strangers send may want to look at it.
+// Size returns the number of nodes in d, 16 bytes each. It can be large for a short text, because an
+// empty object takes all slots of its shape. Decoders of hostile input should bound it.
 func (d *Doc) Size() int { return len(d.nodes) }
 
 // Bytes is the memory that d's text and nodes take.

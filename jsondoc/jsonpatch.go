@@ -50,8 +50,8 @@ func JSONPatch(ctx context.Context, target, patch []byte) ([]byte, error) {
 	return doc.root.append(make([]byte, 0, len(target)+len(patch))), nil
 }
 
-// writtenValues are the values of a patch's operations as they are written, nil if no member is there twice. What is there twice is said of
-// the outcome, so it must still be there then.
+// writtenValues returns the texts of the values in a patch's operations, nil if no object in the patch
+// has a duplicate key. Duplicate keys are reported for the result, so the texts must keep them.
 func writtenValues(patch []byte) []*written {
 	d := Get()
 	defer d.Release()
@@ -70,8 +70,8 @@ func writtenValues(patch []byte) []*written {
 	return out
 }
 
-// JSONPatchLen is the number of operations of a JSON patch. A text that is none
-// is a [*PatchFormatError].
+// JSONPatchLen returns the number of operations of a JSON patch. For another text the error is a
+// [*PatchFormatError].
 func JSONPatchLen(patch []byte) (int, error) {
 	d := Get()
 	defer d.Release()
@@ -184,9 +184,8 @@ func (p *patcher) value(op Value) *part {
 
 var unescapeToken = strings.NewReplacer("~1", "/", "~0", "~")
 
-// find is the array or object that holds what the pointer names, nil if there
-// is none, and the last token of the pointer. What stands before the first
-// slash does not matter.
+// find returns the array or object that contains the place of a pointer, nil if it is missing, and the
+// last token of the pointer. Text before the first slash is ignored.
 func (p *patcher) find(pointer string) (holder *part, key string) {
 	_, rest, ok := strings.Cut(pointer, "/")
 	if !ok {

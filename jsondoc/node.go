@@ -70,7 +70,7 @@ func BoolNode(v bool) Node {
 // IntNode is an integer.
 func IntNode(v int64) Node { return Node{uint64(Int), uint64(v)} }
 
-// FloatNode is a number that is no int64. v must be finite.
+// FloatNode returns the node of a number that does not fit an int64. v must be finite.
 func FloatNode(v float64) Node { return Node{uint64(Float), math.Float64bits(v)} }
 
 func stringNode(at uint64, n uint32, flags uint8) Node {

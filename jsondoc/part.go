@@ -57,16 +57,16 @@ func (p *part) expand() {
 	}
 }
 
-// written is how a value is written whose members may be there twice.
+// written is the text of a value that may have duplicate keys.
 type written struct {
 	text []byte
-	left *int // how many bytes of a patch may be read once more
+	left *int // bytes that may still be parsed again, for the whole patch
 }
 
-// rereads is how often the values of a patch are read again, at most and on the whole.
+// rereads bounds how often the values of a patch are parsed again: on average so many times.
 const rereads = 8
 
-// divide says of what is in p how it is written, unless so much was read that it stays unsaid.
+// divide gives the children of p their texts, unless the bound of rereads is used up.
 func (p *part) divide() {
 	w := p.written
 	if *w.left -= len(w.text); *w.left < 0 {

@@ -58,7 +58,7 @@ func (s *Scanner) escaped(start, i int) (Node, error) {
 	return Node{}, s.fail()
 }
 
-// skipString consumes a string that nobody will look at.
+// skipString consumes a string without decoding it.
 func (s *Scanner) skipString() error {
 	src := s.src
 	for i := toSpecial(src, s.pos+1); i < len(src); {

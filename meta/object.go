@@ -13,6 +13,7 @@
 package meta
 
 import (
+	"encoding/json"
 	"iter"
 	"time"
 
@@ -33,6 +34,22 @@ func (o Object) APIVersion() string { return o.Doc.Root().Get("apiVersion").Text
 
 // Kind returns the object's kind.
 func (o Object) Kind() string { return o.Doc.Root().Get("kind").Text() }
+
+// SetTyped sets a member to the JSON of a Go value, whose type knows the names and the order of its
+// members.
+func (o Object) SetTyped(value any, path ...string) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	parsed := jsondoc.Get()
+	defer parsed.Release()
+	if err := jsondoc.Parse(parsed, text); err != nil {
+		return err
+	}
+	o.Doc.Set(o.Doc.Import(parsed.Root()), path...)
+	return nil
+}
 
 // Meta returns the object's metadata; Absent if it has none.
 func (o Object) Meta() jsondoc.Value { return o.Doc.Root().Get("metadata") }

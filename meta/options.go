@@ -90,6 +90,30 @@ type WriteOptions struct {
 	FieldValidation string // Ignore, Warn or Strict; "" means Warn
 	Force           *bool  // of apply patches
 	Patch           bool   // the write is a patch
+
+	Explain    string // ExplainText or ExplainJSON: explain why rules refuse the object; "" does not
+	ExplainOld bool   // the caller may read the stored object, so that explanations may show it
+}
+
+// The forms of explanations: lines of text, or JSON.
+const (
+	ExplainText = "true"
+	ExplainJSON = "json"
+)
+
+// ExplainParameter is the query parameter that asks for explanations. Kubernetes ignores it.
+const ExplainParameter = "explain"
+
+// parseExplain sets Explain by the query.
+func (o *WriteOptions) parseExplain(q url.Values) (*WriteOptions, error) {
+	switch form := q.Get(ExplainParameter); form {
+	case "", "false":
+	case ExplainText, ExplainJSON:
+		o.Explain = form
+	default:
+		return nil, status.BadRequest("explain: got %q, want true, json or false", form)
+	}
+	return o, nil
 }
 
 // writeOptions returns the options; an empty dryRun means that the write is stored.
@@ -106,7 +130,7 @@ func ParseCreateOptions(q url.Values) (*WriteOptions, error) {
 	if err := invalid("CreateOptions", validation.ValidateCreateOptions(&o)); err != nil {
 		return nil, err
 	}
-	return writeOptions(o.DryRun, o.FieldManager, o.FieldValidation, nil), nil
+	return writeOptions(o.DryRun, o.FieldManager, o.FieldValidation, nil).parseExplain(q)
 }
 
 // ParseUpdateOptions decodes and validates the options of an update.
@@ -118,7 +142,7 @@ func ParseUpdateOptions(q url.Values) (*WriteOptions, error) {
 	if err := invalid("UpdateOptions", validation.ValidateUpdateOptions(&o)); err != nil {
 		return nil, err
 	}
-	return writeOptions(o.DryRun, o.FieldManager, o.FieldValidation, nil), nil
+	return writeOptions(o.DryRun, o.FieldManager, o.FieldValidation, nil).parseExplain(q)
 }
 
 // ParsePatchOptions decodes and validates the options of a patch. apply is true for apply patches.
@@ -136,5 +160,5 @@ func ParsePatchOptions(q url.Values, apply bool) (*WriteOptions, error) {
 	}
 	out := writeOptions(o.DryRun, o.FieldManager, o.FieldValidation, o.Force)
 	out.Patch = true
-	return out, nil
+	return out.parseExplain(q)
 }

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
@@ -44,6 +45,9 @@ const (
 	// bound of a body, with hardly anything between the commas.
 	MaxIndicators = 800_000
 
+	// MaxDepth is the depth of flow collections from which on the library refuses a text.
+	MaxDepth = 10_000
+
 	// maxList is the length in bytes up to which a text that is a list is converted. A longer list
 	// becomes an empty one: API objects are mappings, and the error for a list does not depend on
 	// its items.
@@ -60,6 +64,9 @@ func (e *LimitError) Error() string { return e.msg }
 // If ctx ends, the error is that of ctx.
 func JSON(ctx context.Context, text []byte, strict bool) (json []byte, duplicates, err error) {
 	if n := indicators(text); n > MaxIndicators {
+		if opened(text) > MaxDepth {
+			return nil, nil, errDepth
+		}
 		return nil, nil, &LimitError{fmt.Sprintf("a YAML text has at most %d indicators (one of , ? : [ { -), got %d; JSON has no such limit", MaxIndicators, n)}
 	}
 	if fastpath.BlockYAML.On() {
@@ -176,12 +183,41 @@ func (r *root) UnmarshalYAML(unmarshal func(any) error) error {
 	return err
 }
 
-// mayMerge reports whether a text may contain merge keys: the plain scalar <<, or with a tag any
-// scalar that means it.
+// mayMerge reports whether a text may contain merge keys: the plain scalar <<, or any scalar that
+// means it and has the tag of merge keys or the tag "!", which leaves the tag to the library.
 func mayMerge(text []byte) bool {
 	has := func(s string) bool { return bytes.Contains(text, []byte(s)) }
 	utf16 := bytes.HasPrefix(text, []byte("\xfe\xff")) || bytes.HasPrefix(text, []byte("\xff\xfe"))
-	return utf16 || has("<<") || has("!") && has(`\`) && (has("merge") || has("%"))
+	return utf16 || has("<<") || has("!") && has(`\`) && (has("merge") || has("%") || has("!<!>") || hasTag(text))
+}
+
+// hasTag reports whether a text may contain the tag "!": white space follows it.
+func hasTag(text []byte) bool {
+	for {
+		i := bytes.IndexByte(text, '!')
+		if i < 0 {
+			return false
+		}
+		text = text[i+1:]
+		if r, _ := utf8.DecodeRune(text); unicode.IsSpace(r) {
+			return true
+		}
+	}
+}
+
+// errDepth is the error for a text that is too deep, and too long to let the library find that.
+var errDepth = fmt.Errorf("yaml: exceeded max depth of %d", MaxDepth)
+
+// opened returns the length of the longest run of brackets and braces that open a collection.
+func opened(text []byte) int {
+	longest, run := 0, 0
+	for _, c := range text {
+		if run++; c != '[' && c != '{' {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	return longest
 }
 
 // indicators returns how many characters of a text may separate values, also of those in quotes

@@ -39,7 +39,9 @@ var texts = []string{
 	"", "#", "---\n", "null", "~", "{}", "[]", "a", "1", "1.5", "true", "yes", "[1, {a: 1, a: 2}]", "a: {}", "a: []", "a:", "a: ~",
 	"a: 1\na: 2\n", "a: {b: 1, b: 2}\na: 3", "1: a\n\"1\": a\n", "1.0: a", "yes: 1\ntrue: 2\non: 3", ".inf: 1", "a: .nan", "a: -.inf",
 	"~: 1", "? [a]\n: 1", "? {a: 1}\n: 1", "a: {~: {b: 1}}", "x: &x {a: 1, b: 2}\ny: {<<: *x, b: 3}", "y: {<<: 1}", "<<: {a: 1}",
-	"x: &x {a: 1}\ny: {<<: [*x, {b: 1}], <<: *x}", "\"<<\": {a: 1}", "!!merge \"\\x3c<\": {a: 1}", "!<tag:yaml.org,2002:m%65rge> \"\\x3c\\x3c\": {a: 1}",
+	"x: &x {a: 1}\ny: {<<: [*x, {b: 1}], <<: *x}", "\"<<\": {a: 1}",
+	"! \"\\x3c<\": {a}", "a: !\n  \"\\u003c<\": {a}", "!<!> \"\\x3c<\": {a}", "{!\t&a \"\\x3c<\": {a}}",
+	"!!merge \"\\x3c<\": {a: 1}", "!<tag:yaml.org,2002:m%65rge> \"\\x3c\\x3c\": {a: 1}",
 	"a: &a [*a]", "a: *b", "a: !!binary aGk=", "a: !!binary \"%\"", "a: !!str 1", "a: !!int \"1\"", "a: !!float 1", "a: ! 1", "!!binary aGk=: 1",
 	"a: 2001-01-01", "2001-01-01: a", "a: 0b11", "a: 0o7", "a: 010", "a: 1_000", "a: 1:30", "a: 18446744073709551615", "18446744073709551615: 1", "a: 1e400",
 	"a: 99999999999999999999", "a: \"\\xff<>&\\u2028\\x7f\"", "a: |\n  x\n  y\n", "a: >\n x\n y\n", "a: b: c", "\ta: 1", "a: 1\n\tb: 2",
@@ -146,6 +148,18 @@ func TestBounds(t *testing.T) {
 	}
 	if got, _, err := JSON(context.Background(), []byte("["+strings.Repeat("? a,", maxList)+"]"), true); err != nil || string(got) != "[]" {
 		t.Errorf("a long list: got %.20s, %v", got, err)
+	}
+}
+
+// TestDepth: a text that is too deep is malformed, and not too large, however long it is.
+func TestDepth(t *testing.T) {
+	for _, n := range []int{MaxDepth + 1, MaxIndicators + 1} {
+		for _, open := range []string{"[", "{"} {
+			_, _, err := JSON(t.Context(), []byte("a: "+strings.Repeat(open, n)), true)
+			if limit := (*LimitError)(nil); err == nil || errors.As(err, &limit) || !strings.Contains(err.Error(), "exceeded max depth of 10000") {
+				t.Errorf("%d of %s: got %v", n, open, err)
+			}
+		}
 	}
 }
 
