@@ -28,6 +28,7 @@ func (c *Compiler) Compile(crd *apiextv1.CustomResourceDefinition) (*kind.Kind, 
 // compile returns the kind of a definition. If outline is true, crd has no schemas: Rebase sets
 // them.
 func (c *Compiler) compile(crd *apiextv1.CustomResourceDefinition, outline bool) (*kind.Kind, error) {
+	crd = c.keep(crd)
 	spec, names := &crd.Spec, &crd.Status.AcceptedNames
 	// Before the names are accepted, the kind has those that it asks for.
 	if names.Kind == "" {

@@ -31,13 +31,15 @@ const Cleanup = "customresourcecleanup.apiextensions.k8s.io"
 
 // Definitions returns the kind CustomResourceDefinition, whose hooks use c.
 func (c *Compiler) Definitions() *kind.Kind {
+	goType := kind.NewGoType(func() runtime.Object { return new(apiextv1.CustomResourceDefinition) })
+	betaType := kind.NewGoType(func() runtime.Object { return new(v1beta1.CustomResourceDefinition) })
 	k := kind.NewBuiltin(kind.Kind{
 		Group: apiextv1.GroupName, Plural: "customresourcedefinitions", Singular: "customresourcedefinition",
 		Name: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"},
 		StoragePrefix: Prefix,
 		Behavior: kind.Behavior{
 			Decode:             c.decodeDefinition,
-			Strict:             strictDefinition,
+			Strict:             c.strictTexts,
 			Load:               func(_ *kind.Version, raw []byte) ([]byte, error) { return c.fromBeta(raw) },
 			Encode:             encodeBeta,
 			Convert:            c.convertDefinition,
@@ -47,16 +49,18 @@ func (c *Compiler) Definitions() *kind.Kind {
 			ValidateUpdate:     c.validateDefinitionUpdate,
 			Delete:             deleteDefinition,
 			IgnoresFirstPolicy: true,
-			New: func(v *kind.Version) runtime.Object {
+			GoType: func(v *kind.Version) *kind.GoType {
 				if isBeta(v) {
-					return new(v1beta1.CustomResourceDefinition)
+					return betaType
 				}
-				return new(apiextv1.CustomResourceDefinition)
+				return goType
 			},
 		},
 	}, "v1", definitionSchema(), nil, definitionColumns()...)
 	k.Storage.Structural = sync.OnceValue(publishedSchema)
-	serveBeta(k)
+	if c == nil || !c.NoBeta {
+		serveBeta(k)
+	}
 	return k
 }
 
@@ -97,7 +101,7 @@ func definitionSchema() *structural.Schema {
 // strictDefinition returns the unknown and duplicate fields. Like Kubernetes, it does not report
 // those below items and additionalProperties.
 func strictDefinition(v *kind.Version, src []byte) []string {
-	return kind.StrictTexts(src, v.Kind.Behavior.New(v))
+	return kind.StrictTexts(src, v.NewTyped())
 }
 
 // prepareDefinition sets the status and generation of a new definition. Clients cannot set the
@@ -156,7 +160,7 @@ func (c *Compiler) validateDefinition(_ context.Context, v *kind.Version, d *jso
 		if crd, err = c.fromDoc(d); err != nil {
 			return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
 		}
-		errs = c.validate(crd)
+		errs = c.validate(c.keep(crd))
 	}
 	if len(errs) == 0 {
 		errs = c.unsupported(crd)
@@ -182,7 +186,7 @@ func (c *Compiler) validateDefinitionUpdate(_ context.Context, v *kind.Version, 
 	if isBeta(v) {
 		crd, errs = c.validateBeta(new, was)
 	} else {
-		errs = c.validateUpdate(crd, was)
+		errs = c.validateUpdate(c.keep(crd), was)
 	}
 	if errs = append(named, errs...); len(errs) == 0 {
 		errs = c.unsupported(crd)

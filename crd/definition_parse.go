@@ -69,9 +69,13 @@ func (c *Compiler) decodeDefinition(v *kind.Version, d *jsondoc.Doc, src []byte)
 		return decodeBeta(v, d, src)
 	}
 	if c.decodeParts(v, d, src) {
-		return 0, nil
+		return c.unknownTo(src)
 	}
-	return c.decodeWhole(v, d, src)
+	found, err := c.decodeWhole(v, d, src)
+	if err == nil && found == 0 {
+		found, err = c.unknownTo(src)
+	}
+	return found, err
 }
 
 // decodeWhole decodes any body in v1. It is the plain path of decodeParts.

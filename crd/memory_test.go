@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
@@ -97,4 +98,53 @@ func TestRefusedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(t, where(), texts(new(Compiler).unsupported(crd)), []string{"spec.versions: Invalid value: version v1: schema has more than 65535 kinds of objects"})
+}
+
+// TestMemoryIsCounted compiles definitions that keep much for their length, and holds that they keep no more than is counted for them.
+func TestMemoryIsCounted(t *testing.T) {
+	tree := "" // oneOf in oneOf
+	for range 14 {
+		if tree == "" {
+			tree = `{"minLength":1}`
+		}
+		tree = `{"oneOf":[` + tree + `,` + tree + `]}`
+	}
+	deep := `{"type":"string"}`
+	for range 480 {
+		deep = `{"type":"object","properties":{"a":` + deep + `}}`
+	}
+	many := strings.Repeat(`,"p%d":{"type":"integer"}`, 1)
+	var members, rules strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&members, many, i)
+		fmt.Fprintf(&rules, `,{"rule":"self > %d"}`, i)
+	}
+	for name, schema := range map[string]string{
+		"branches in branches": `{"type":"object","properties":{"a":{"type":"string","oneOf":[` + tree + `]}}}`,
+		"levels":               deep,
+		"members":              `{"type":"object","properties":{"a":{"type":"string"}` + members.String() + `}}`,
+		"rules":                `{"type":"object","properties":{"a":{"type":"integer","x-kubernetes-validations":[{"rule":"self > 1"}` + rules.String() + `]}}}`,
+	} {
+		d := definition(t, "SCHEMA", schema)
+		raw, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := heap()
+		k, err := new(Compiler).Compile(d)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := k.Storage.Schema.Load(); err != nil { // compiles all of it
+			t.Fatalf("%s: %v", name, err)
+		}
+		k.Storage.Structural()
+		kept, counted := heap()-before, Memory(raw)
+		t.Logf("%s: %d bytes keep %.1f MB, %.1f MB are counted", name, len(raw), float64(kept)/1e6, float64(counted)/1e6)
+		if kept > counted {
+			t.Errorf("%s: %d bytes keep %d, and only %d are counted", name, len(raw), kept, counted)
+		}
+		runtime.KeepAlive(k)
+		runtime.KeepAlive(d)
+	}
 }

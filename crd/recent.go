@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/keelson-io/keelson/internal/fastpath"
+	"github.com/keelson-io/keelson/kubernetes"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -40,6 +41,11 @@ type recentSchema struct {
 type Compiler struct {
 	// Metrics observes the rules and updates of all kinds, unless it is nil.
 	Metrics *schema.Metrics
+	// NoBeta: definitions are served in apiextensions.k8s.io/v1 only, as by kube-apiserver.
+	NoBeta bool
+	// Release is the release of Kubernetes by whose rules definitions are checked. The zero value is
+	// the newest. It does not change once c is used.
+	Release kubernetes.Release
 
 	nodes  structural.Nodes // of parsed schemas, shared between definitions
 	codes  schema.Codes     // compiled rules, shared between definitions
@@ -56,10 +62,10 @@ func (c *Compiler) parse(wire *apiextv1.JSONSchemaProps, path *field.Path) (*str
 
 // options returns the options for the schema of a whole resource.
 func (c *Compiler) options(preserveUnknown bool) (schema.Options, error) {
-	e, err := env()
+	e, err := c.language().stored()
 	o := schema.Options{Resource: true, Env: e, PreserveUnknown: preserveUnknown}
 	if c != nil {
-		o.Codes, o.Metrics = &c.codes, c.Metrics
+		o.Codes, o.Metrics, o.NoRatcheting = &c.codes, c.Metrics, !ratchets(c.Release)
 	}
 	return o, err
 }

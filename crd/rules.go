@@ -7,33 +7,56 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/kubernetes"
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
 // This file compiles the rules of a definition, to check them.
 
-// env returns the CEL environment in which all rules are evaluated and stored rules are compiled.
-// It does not change once it is made.
-var env = sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(cel.EnvOptions{Stored: true}) })
+// language has the CEL environments of one release. They do not change once they are made.
+type language struct {
+	stored func() (*cel.Env, error)        // evaluates all rules, and compiles stored ones
+	fresh  func() (schema.NewRules, error) // for rules that are new in a definition
+}
 
-// newRules returns the environment for rules that are new in a definition: the language of the
-// previous minor version, so that an upgrade can be rolled back.
-var newRules = sync.OnceValues(func() (schema.NewRules, error) {
-	stored, err := env()
-	if err != nil {
-		return schema.NewRules{}, err
+// languages has an entry for each release, by its minor minus that of the oldest.
+var languages = sync.OnceValue(func() []language {
+	var all []language
+	for _, r := range kubernetes.All() {
+		l := language{stored: sync.OnceValues(func() (*cel.Env, error) {
+			return cel.NewEnv(cel.EnvOptions{Stored: true, Release: r})
+		})}
+		// New rules are compiled in the language of the previous minor version, so that an upgrade
+		// can be rolled back.
+		l.fresh = sync.OnceValues(func() (schema.NewRules, error) {
+			stored, err := l.stored()
+			if err != nil {
+				return schema.NewRules{}, err
+			}
+			previous, err := cel.NewEnv(cel.EnvOptions{Version: r.Compatible(), Release: r})
+			if err != nil {
+				return schema.NewRules{}, err
+			}
+			return schema.NewRules{Env: previous, Added: stored.Added(previous)}, nil
+		})
+		all = append(all, l)
 	}
-	previous, err := cel.NewEnv(cel.EnvOptions{Version: cel.PreviousKubernetes})
-	if err != nil {
-		return schema.NewRules{}, err
-	}
-	return schema.NewRules{Env: previous, Added: stored.Added(previous)}, nil
+	return all
 })
+
+// language returns the environments of the release whose definitions c checks.
+func (c *Compiler) language() *language {
+	r := kubernetes.Newest()
+	if c != nil {
+		r = c.Release
+	}
+	return &languages()[r.Minor()-kubernetes.Oldest().Minor()]
+}
 
 // Prepare makes the environments in advance, so that the first definition need not wait for them.
 // Errors are reported when a definition is checked.
-func Prepare() { newRules() }
+func Prepare() { new(Compiler).language().fresh() }
 
 // programOf returns the lazily compiled program of s. It checks the defaults and rules of s now,
 // and objects later. It is nil if the CEL environment cannot be made. wire is the schema from which
@@ -56,7 +79,7 @@ func validateRules(s *structural.Schema, p *schema.Program, unchanged bool, w *s
 	if !hasRules(s) {
 		return nil
 	}
-	fresh, err := newRules()
+	fresh, err := w.compiler.language().fresh()
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
 	}

@@ -2,9 +2,8 @@ package kind
 
 import (
 	"context"
+	"reflect"
 	"time"
-
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema"
@@ -38,10 +37,16 @@ type Behavior struct {
 	AllowUnconditionalUpdate bool
 	// Subresources are the subresources besides status and scale.
 	Subresources []Subresource
-	// New returns an empty object of the Go type that upstream publishes for the version. The type
-	// reads and writes protobuf, and its struct tags say how strategic merge patches treat lists.
-	// Nil if there is no such type.
-	New func(v *Version) runtime.Object
+	// GoType returns the Go type that upstream publishes for the version. Its objects read and write
+	// protobuf, and its struct tags say how strategic merge patches treat lists. Nil if there is no
+	// such type.
+	GoType func(v *Version) *GoType
+	// BodyVersions lists API versions, such as policy/v1beta1, that a body may name instead of its
+	// version's own. Their fields are the same.
+	BodyVersions []string
+	// PrintType is the type whose fields give the order in which members are printed. Nil means
+	// GoType.
+	PrintType reflect.Type
 	// StoredAs is the name of the version in which upstream stores objects, "" for Storage.
 	// Discovery publishes a hash of it (storageVersionHash).
 	StoredAs string

@@ -35,6 +35,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -135,6 +136,8 @@ type Attachments struct {
 	Messages, Partials meta.RendererID
 
 	identity meta.RendererID // of Version itself as a renderer of JSON
+	// printOrder is the result of Order for a built-in version; nil before the first call.
+	printOrder atomic.Pointer[jsondoc.Order]
 }
 
 // Scale gives the places of the values that the scale subresource reads and writes.

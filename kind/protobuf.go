@@ -21,8 +21,8 @@ var protobufMagic = []byte("k8s\x00")
 func IsProtobuf(text []byte) bool { return bytes.HasPrefix(text, protobufMagic) }
 
 // FromProtobuf converts an object from protobuf to JSON. pick gets the type that the envelope
-// names, and returns an empty Go object of that type, or an error if the type is not accepted.
-func FromProtobuf(text []byte, pick func(metav1.TypeMeta) (runtime.Object, error)) ([]byte, error) {
+// names, and returns its Go type, or an error if the type is not accepted.
+func FromProtobuf(text []byte, pick func(metav1.TypeMeta) (*GoType, error)) ([]byte, error) {
 	if !IsProtobuf(text) {
 		return nil, errors.New("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
 	}
@@ -34,22 +34,42 @@ func FromProtobuf(text []byte, pick func(metav1.TypeMeta) (runtime.Object, error
 		return nil, fmt.Errorf("got an object in %q, encoded as %q, inside of protobuf", u.ContentType, u.ContentEncoding)
 	}
 	m := metav1.TypeMeta{APIVersion: u.APIVersion, Kind: u.Kind}
-	obj, err := pick(m)
+	of, err := pick(m)
 	if err != nil {
 		return nil, err
 	}
+	obj := of.New()
 	into, ok := obj.(fromProto)
 	if !ok {
 		return nil, fmt.Errorf("%T cannot be read from protobuf", obj)
 	}
-	if err := checkMessage(u.Raw, into); err != nil {
+	if err := checkMessage(u.Raw, of.shape()); err != nil {
 		return nil, err
 	}
 	if err := into.Unmarshal(u.Raw); err != nil {
 		return nil, err
 	}
 	obj.GetObjectKind().SetGroupVersionKind(m.GroupVersionKind())
+	if o, ok := obj.(metav1.Object); ok {
+		replaceMalformed(o.GetManagedFields())
+	}
 	return json.Marshal(obj)
+}
+
+// unreadable are fields that are JSON, and no managed fields: an object with them is taken as one that
+// has none.
+const unreadable = `{"v:":{}}`
+
+// replaceMalformed replaces managed fields that are not JSON. In protobuf they may be any bytes.
+func replaceMalformed(entries []metav1.ManagedFieldsEntry) {
+	for _, e := range entries {
+		if e.FieldsV1 == nil {
+			continue
+		}
+		if raw := e.FieldsV1.GetRawBytes(); len(raw) > 0 && !json.Valid(raw) {
+			e.FieldsV1.SetRawBytes([]byte(unreadable))
+		}
+	}
 }
 
 // toProto is implemented by the Go types of objects.

@@ -10,6 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/keelson-io/keelson/internal/quantity"
 )
 
 // This file scans a protobuf message before generated code decodes it. That code calls itself for
@@ -40,12 +45,15 @@ type fromProto interface{ Unmarshal([]byte) error }
 
 // message describes which fields of a Go type hold nested messages.
 type message struct {
-	name    string      // size in bytes of the Go value
-	size    int         // of its Go value in memory
-	reread  bool        // the type has a MarshalJSON, which prints the message again for each such type above it
-	entry   bool        // it is the entry of a map
-	fields  []*embedded // by field number, nil for fields without messages; empty if no field has messages
-	scalars [2]bool     // whether the key and the value of an entry are numbers
+	name    string              // size in bytes of the Go value
+	size    int                 // of its Go value in memory
+	reread  bool                // the type has a MarshalJSON, which prints the message again for each such type above it
+	entry   bool                // it is the entry of a map
+	amount  bool                // it is a resource quantity
+	amounts bool                // it is one, or holds some
+	members map[string]*message // fields with messages, by their names in JSON
+	fields  []*embedded         // by field number, nil for fields without messages; empty if no field has messages
+	scalars [2]bool             // whether the key and the value of an entry are numbers
 }
 
 // embedded is a field that holds a message, or the entries of a map.
@@ -54,17 +62,27 @@ type embedded struct {
 	of   *message
 }
 
-// messages caches the descriptions of the Go types that were decoded so far. They follow from the
-// types alone, so that servers in one process can share them.
-var messages sync.Map // reflect.Type to *message
+// GoType is a Go type whose objects can be read from protobuf. Keep it: the first object that is
+// read describes the type, which takes longer than reading the object.
+type GoType struct {
+	create func() runtime.Object
+	shape  func() *message
+}
 
-// messageOf returns the description of a Go type.
-func messageOf(t reflect.Type) *message {
-	if m, ok := messages.Load(t); ok {
-		return m.(*message)
-	}
-	m, _ := messages.LoadOrStore(t, shapes{}.message(t))
-	return m.(*message)
+// NewGoType returns the type of the objects that create returns, which are pointers to structs.
+func NewGoType(create func() runtime.Object) *GoType {
+	return &GoType{create, sync.OnceValue(func() *message { return messageOf(create()) })}
+}
+
+// New returns an empty object.
+func (t *GoType) New() runtime.Object { return t.create() }
+
+// messageOf returns the description of an object's Go type.
+func messageOf(obj any) *message {
+	s := shapes{}
+	m := s.message(reflect.TypeOf(obj).Elem())
+	s.findAmounts()
+	return m
 }
 
 // shapes builds the descriptions of Go types. It is also the record of the types that were begun,
@@ -77,7 +95,7 @@ func (s shapes) message(t reflect.Type) *message {
 	if m := s[t]; m != nil {
 		return m
 	}
-	m := &message{name: t.Name(), size: int(t.Size())}
+	m := &message{name: t.Name(), size: int(t.Size()), amount: t == reflect.TypeFor[resource.Quantity]()}
 	s[t] = m
 	if t.Kind() == reflect.Slice { // a message of its own whose field 1 has the items
 		m.set(1, "Items", s.field(t.Elem()))
@@ -90,7 +108,9 @@ func (s shapes) message(t reflect.Type) *message {
 			continue
 		}
 		if number, err := strconv.Atoi(parts[1]); err == nil {
-			m.set(number, f.Name, s.field(f.Type))
+			of := s.field(f.Type)
+			m.set(number, f.Name, of)
+			m.setMember(f, of)
 		}
 	}
 	m.reread = m.fields != nil && t.Implements(reflect.TypeFor[json.Marshaler]())
@@ -130,7 +150,11 @@ func (s shapes) field(t reflect.Type) *message {
 
 // entries returns the description of the entries of a map.
 func (s shapes) entries(t reflect.Type) *message {
+	if m := s[t]; m != nil {
+		return m
+	}
 	m := &message{name: t.String(), entry: true, size: int(t.Key().Size() + t.Elem().Size())}
+	s[t] = m
 	m.fields = make([]*embedded, 3) // even if values are not messages, because the bounds of entries are always checked
 	for i, of := range []reflect.Type{t.Key(), t.Elem()} {
 		switch of.Kind() {
@@ -143,10 +167,9 @@ func (s shapes) entries(t reflect.Type) *message {
 	return m
 }
 
-// checkMessage returns an error if decoding b into into could exhaust memory or the stack.
-func checkMessage(b []byte, into fromProto) error {
-	return new(messageScan).message(messageOf(reflect.TypeOf(into).Elem()), b, 1)
-}
+// checkMessage returns an error if decoding b into an object of the described type could exhaust
+// memory or the stack.
+func checkMessage(b []byte, of *message) error { return new(messageScan).message(of, b, 1) }
 
 // messageScan scans a message as generated code would. It may refuse only messages that exceed a
 // bound or that generated code refuses, too. bytes is the memory of the Go values so far, reread
@@ -166,7 +189,7 @@ func (s *messageScan) message(m *message, b []byte, depth int) error {
 			return ErrReread
 		}
 	}
-	if m.fields == nil {
+	if m.fields == nil && !m.amount {
 		return nil
 	}
 	for len(b) > 0 {
@@ -179,10 +202,16 @@ func (s *messageScan) message(m *message, b []byte, depth int) error {
 		if err != nil {
 			return err
 		}
-		if of != nil {
+		if amount := m.amount && number == 1 && kind == 2; amount || of != nil {
 			_, start, _ := varint(b[n:]) // value has checked this length
-			if err := s.message(of, b[n+start:n+length], depth+1); err != nil {
-				return err
+			text := b[n+start : n+length]
+			if amount && quantity.TooLong(string(text)) {
+				return errQuantity
+			}
+			if of != nil {
+				if err := s.message(of, text, depth+1); err != nil {
+					return err
+				}
 			}
 		}
 		b = b[n+length:]

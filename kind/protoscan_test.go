@@ -100,7 +100,7 @@ func TestCheckMessage(t *testing.T) {
 		"a message that is cut off":     {new(corev1.Pod), []byte{2<<3 | 2, 5, 0}, "unexpected EOF"},
 		"what delete options have none": {new(metav1.DeleteOptions), nil, ""},
 	} {
-		err := checkMessage(c.text, c.into)
+		err := checkMessage(c.text, messageOf(c.into))
 		if c.want == "" {
 			if err == nil {
 				err = c.into.Unmarshal(c.text)
@@ -134,14 +134,14 @@ func FuzzCheckMessage(f *testing.F) {
 	f.Add(byte(2), overlapping(2, 4, 8))
 	f.Fuzz(func(t *testing.T, kind byte, text []byte) {
 		obj := kinds[int(kind)%len(kinds)]()
-		if len(text) > 4096 || checkMessage(text, obj) != nil || obj.Unmarshal(text) != nil {
+		if len(text) > 4096 || checkMessage(text, messageOf(obj)) != nil || obj.Unmarshal(text) != nil {
 			return
 		}
 		again, err := obj.Marshal()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := checkMessage(again, obj); err != nil && len(again) < 1<<20 {
+		if err := checkMessage(again, messageOf(obj)); err != nil && len(again) < 1<<20 {
 			t.Errorf("what %T writes is refused: %v", obj, err)
 		}
 		out, err := json.Marshal(obj)

@@ -164,7 +164,7 @@ func (v *Version) render(raw []byte, rev int64) (*meta.View, error) {
 func (v *Version) view(d *jsondoc.Doc, size int) *meta.View {
 	root := d.Root()
 	view := &meta.View{
-		JSON:   d.AppendJSON(make([]byte, 0, size+40), root.Node),
+		JSON:   v.AppendJSON(make([]byte, 0, size+40), d),
 		Labels: labelsOf(root.At("metadata", "labels")),
 	}
 	// Views live long, so that unused capacity is worth a copy.

@@ -32,10 +32,10 @@ func (b *Behavior) HasPrinter() bool { return b.IsBuiltin }
 
 // HasGoType reports whether upstream publishes a Go type for the versions. Such objects can be read
 // and written in protobuf, and members that the type always prints are always present.
-func (b *Behavior) HasGoType() bool { return b.New != nil }
+func (b *Behavior) HasGoType() bool { return b.GoType != nil }
 
 // NewTyped returns an empty object of the Go type of the version. The kind must have Go types.
-func (v *Version) NewTyped() runtime.Object { return v.Kind.Behavior.New(v) }
+func (v *Version) NewTyped() runtime.Object { return v.Kind.Behavior.GoType(v).New() }
 
 // DropsLostVersions reports whether managed fields of a version that the kind does not have are
 // dropped. Those of custom resources must be rewritten before the definition drops their version.
@@ -43,3 +43,7 @@ func (b *Behavior) DropsLostVersions() bool { return b.IsBuiltin }
 
 // MayHavePlugins reports whether some admission plugins are only for this kind.
 func (b *Behavior) MayHavePlugins() bool { return b.IsBuiltin }
+
+// PrintsGoType reports whether objects and lists are printed as a Go type: members are in the order
+// of its fields, and items of lists omit kind and apiVersion. If not, members are sorted by name.
+func (b *Behavior) PrintsGoType() bool { return b.IsBuiltin }

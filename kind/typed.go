@@ -11,10 +11,28 @@ import (
 
 // This file decodes objects through their Go types.
 
+// UnmarshalStrict decodes src into the Go object into, and returns the errors about unknown and
+// duplicate fields. Quantities that are too long are an error before they are parsed.
+func UnmarshalStrict(src []byte, into any) (strict []error, err error) {
+	if err := checkQuantities(src, into); err != nil {
+		return nil, err
+	}
+	return kjson.UnmarshalStrict(src, into)
+}
+
+// UnmarshalStored is json.Unmarshal for an object of a built-in kind that is stored. Stored
+// quantities may be too long, too, if another server wrote them.
+func UnmarshalStored(text []byte, into any) error {
+	if err := checkQuantities(text, into); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
 // StrictTexts returns the warnings about unknown and duplicate fields in src, decoded into the Go
 // object into. It returns nil if src cannot be decoded: Decode reports that.
 func StrictTexts(src []byte, into any) []string {
-	strict, err := kjson.UnmarshalStrict(src, into)
+	strict, err := UnmarshalStrict(src, into)
 	if err != nil {
 		return nil
 	}

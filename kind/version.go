@@ -189,6 +189,15 @@ func (v *Version) ValidateUpdate(ctx context.Context, new, old *jsondoc.Doc, sco
 	return r
 }
 
+// Reasons explains the errors of rules that ValidateUpdate returned for the same objects. With hideOld,
+// the explanations show nothing of old.
+func (v *Version) Reasons(ctx context.Context, new, old *jsondoc.Doc, hideOld bool) []schema.Reason {
+	if b := &v.Kind.Behavior; b.Validate != nil || b.ValidateUpdate != nil {
+		return nil // validated in Go
+	}
+	return v.Schema.Reasons(ctx, new, old, hideOld)
+}
+
 // validateType returns errors if kind or apiVersion are not those of v.
 func (v *Version) validateType(d *jsondoc.Doc) field.ErrorList {
 	var errs field.ErrorList

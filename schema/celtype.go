@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/kubernetes"
 )
 
 // This file computes the CEL types by which rules see the values of schema nodes.
@@ -89,7 +90,10 @@ func (types *typing) build(n *node) *cel.Type {
 	}
 	switch {
 	case n.intOrStr:
-		t.Kind, t.IntOrString, max = cel.Dyn, true, v.maxLength
+		t.Kind, t.IntOrString = cel.Dyn, true
+		if types.p.minor() >= 34 { // which took maxLength into account first
+			max = v.maxLength
+		}
 	case n.typ == "array":
 		if n.items == nil || types.of(n.items) == nil {
 			return nil
@@ -197,7 +201,7 @@ func (n *node) declaresMeta() bool {
 const longestName = int64(validation.DNS1123SubdomainMaxLength)
 
 // metaType returns the type of a resource's metadata. declared is the node of the metadata, or nil.
-// A generated name is at least one byte longer than generateName.
+// Since 1.37, names have the bound of names; a generated name is at least one byte longer than generateName.
 func (p *program) metaType(declared *node) *cel.Type {
 	t := &cel.Type{Kind: cel.Object}
 	for _, f := range []struct {
@@ -205,6 +209,9 @@ func (p *program) metaType(declared *node) *cel.Type {
 		max  int64
 	}{{"generateName", longestName - 1}, {"name", longestName}} {
 		max := f.max
+		if p.minor() < 37 { // the name had no bound, whatever the schema says
+			max, declared = none, nil
+		}
 		if declared != nil {
 			if own := declared.prop(f.name); own != nil && own.values != nil && own.values.maxLength != none && own.values.maxLength < max {
 				max = own.values.maxLength
@@ -214,6 +221,14 @@ func (p *program) metaType(declared *node) *cel.Type {
 	}
 	setSizes(t, none, 0)
 	return t
+}
+
+// minor returns the minor version of the release by whose rules types are made.
+func (p *program) minor() int {
+	if p.options.Env == nil {
+		return kubernetes.Newest().Minor()
+	}
+	return p.options.Env.Release().Minor()
 }
 
 // setMeta makes t the type of n, the declared metadata. n may be nil.

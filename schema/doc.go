@@ -53,6 +53,8 @@ type Options struct {
 	// AnyFormat: unknown formats influence the check of types, as upstream's check of default
 	// values does.
 	AnyFormat bool
+	// NoRatcheting: updates must be valid as a whole, as in releases of Kubernetes before 1.30.
+	NoRatcheting bool
 	// Codes shares the compiled schemas of Lazy programs, unless it is nil.
 	Codes *Codes
 	// Metrics observes rules and ratcheting, unless it is nil.
@@ -86,4 +88,11 @@ type Result struct {
 	// declared format. An update need not validate the parts that it keeps: see [Kept].
 	KnownValid bool
 	Spent      uint64 // the greatest cost of the rules of a KnownValid object, in cost units
+}
+
+// Reason explains why a rule refused a value.
+type Reason struct {
+	Field string `json:"field"` // the path of the value
+	// Explanation is the rule with the values of its parts, on the values of this object.
+	Explanation cel.Part `json:"explanation"`
 }

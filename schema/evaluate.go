@@ -208,6 +208,8 @@ type slowRules struct {
 	budget int64 // remaining cost units
 	done   bool  // no more rules are evaluated
 	act    cel.Activation
+
+	reasoning *reasoning // explains refusals, otherwise nil
 }
 
 // ratchet is the pair of values whose equality excuses an error: the value and its old value, or,
@@ -339,11 +341,16 @@ func (s *slowRules) rules(n *node, path *field.Path, x, old jsondoc.Value, r rat
 			s.done = true
 			return
 		case isOverloadError(err):
+			s.reasoning.explain(s.ctx, rule.program, &s.act, path)
 			s.invalid(path, n.typ, "'%v': call arguments did not match a supported operator, function or macro signature for rule: %s", err, nameOf(source))
 		case err != nil:
+			s.reasoning.explain(s.ctx, rule.program, &s.act, path)
 			s.invalid(path, n.typ, "%v evaluating rule: %s", err, nameOf(source))
 		case v.Kind() == cel.KindBool && v.Bool():
 		default:
+			if rule.usesOld() || !r.forgives() {
+				s.reasoning.explain(s.ctx, rule.program, &s.act, path)
+			}
 			s.failed(n, path, x, rule, source, r)
 			if s.done {
 				return

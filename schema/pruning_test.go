@@ -23,7 +23,7 @@ func TestPruningExamples(t *testing.T) {
 		{5, here(), `{type: object, properties: {foo: {type: object, additionalProperties: false}}}`,
 			`"foo":{"abc":{"x":42},"def":{"y":43}},"json":{"ghi":44}`, `"foo":{"abc":{},"def":{}}`},
 		{6, here(), `{type: object, properties: {json: {x-kubernetes-preserve-unknown-fields: true, nullable: true}}}`, `"foo":42,"json":{"bar":43}`, `"json":{"bar":43}`},
-		// The text of 7 and 9 keeps abc and inner. What was built, and what this follows, prunes again below whatever is declared.
+		// The text of 7 and 9 keeps abc and inner. The reference implementation, which this follows, prunes again below declared fields.
 		{7, here(), `{type: object, properties: {json: {type: object, x-kubernetes-preserve-unknown-fields: true, nullable: true, properties: {bar: {type: object}}}}}`,
 			`"foo":42,"json":{"bar":{"abc":43},"def":44}`, `"json":{"bar":{},"def":44}`},
 		{8, here(), `{type: object, properties: {json: {type: object, x-kubernetes-preserve-unknown-fields: true, nullable: true, properties: {bar: {type: object, properties: {inner: {type: integer}}}}}}}`,

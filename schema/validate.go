@@ -174,6 +174,9 @@ func (p *program) explain(ctx context.Context, new, old *jsondoc.Doc, at Scope, 
 
 // correlate returns the correlation of two objects, nil if old is nil.
 func (p *program) correlate(new, old *jsondoc.Doc, took *time.Duration) *correlation {
+	if p.options.NoRatcheting {
+		return nil
+	}
 	if old == nil {
 		return nil
 	}
