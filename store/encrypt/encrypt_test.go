@@ -34,7 +34,7 @@ func rulesOf(t *testing.T, providers string) *Rules {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRules(t.Context(), c, PluginOptions{Logger: slog.New(slog.DiscardHandler)})
+	r, err := NewRules(t.Context(), c, PluginOptions{Logger: slog.New(slog.DiscardHandler), Dial: dialFake})
 	if err != nil {
 		t.Fatal(err)
 	}

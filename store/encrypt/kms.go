@@ -18,13 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
-	kmsapi "k8s.io/kms/apis/v2"
 )
 
 // This file is the provider kms, version 2 (KEP-3299).
@@ -52,6 +47,7 @@ const (
 // PluginOptions are common to all KMS plugins.
 type PluginOptions struct {
 	Logger *slog.Logger
+	Dial   Dial // nil refuses configurations with plugins
 }
 
 // plugin is a KMS plugin.
@@ -60,8 +56,7 @@ type plugin struct {
 	prefix  string
 	timeout time.Duration
 	logger  *slog.Logger
-	conn    *grpc.ClientConn
-	client  kmsapi.KeyManagementServiceClient
+	client  Plugin
 	now     func() time.Time
 	end     context.CancelFunc
 	done    chan struct{}
@@ -90,18 +85,16 @@ func newPlugin(ctx context.Context, c *KMSConfiguration, o PluginOptions) (*plug
 	if err != nil {
 		return nil, fmt.Errorf("could not configure KMSv2-Plugin's probe %q, error: %w", c.Name, err)
 	}
-	path := u.Path
-	if strings.HasPrefix(path, "/@") { // a socket in the abstract namespace
-		path = path[1:]
+	if o.Dial == nil {
+		return nil, fmt.Errorf("could not configure KMSv2-Plugin %q: this program has no client for KMS plugins; set server.Config.KMS to kms.Dial (package store/encrypt/kms)", c.Name)
 	}
-	conn, err := grpc.NewClient("unix:"+path, grpc.WithAuthority("localhost"), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	client, err := o.Dial(u.Path)
 	if err != nil {
 		return nil, fmt.Errorf("could not configure KMSv2-Plugin's probe %q, error: %w", c.Name, err)
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	p := &plugin{name: c.Name, prefix: marker + "kms:v2:" + c.Name + ":", timeout: c.Timeout.Duration, logger: o.Logger, conn: conn,
-		client: kmsapi.NewKeyManagementServiceClient(conn), now: time.Now, end: end, done: make(chan struct{}), seeds: map[string][]byte{}}
+	p := &plugin{name: c.Name, prefix: marker + "kms:v2:" + c.Name + ":", timeout: c.Timeout.Duration, logger: o.Logger,
+		client: client, now: time.Now, end: end, done: make(chan struct{}), seeds: map[string][]byte{}}
 	p.refresh(ctx)
 	go p.run(life)
 	return p, nil
@@ -112,7 +105,7 @@ func (p *plugin) close() (err error) {
 	p.closing.Do(func() {
 		p.end()
 		<-p.done
-		err = p.conn.Close()
+		err = p.client.Close()
 	})
 	return err
 }
@@ -164,7 +157,7 @@ func (p *plugin) renew(ctx context.Context) error {
 	expires := p.now().Add(goodFor)
 	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	state, err := p.client.Status(limited, &kmsapi.StatusRequest{})
+	state, err := p.client.Status(limited)
 	if err != nil {
 		return fmt.Errorf("failed to perform status section of the healthz check for KMS Provider %s, error: %w", p.name, err)
 	}
@@ -174,10 +167,10 @@ func (p *plugin) renew(ctx context.Context) error {
 	case state.Version != "v2" && state.Version != "v2beta1":
 		return fmt.Errorf("expected KMSv2 API version v2, got %s", state.Version)
 	}
-	if err := checkKeyID(state.KeyId); err != nil {
-		return fmt.Errorf("got invalid KMSv2 KeyID hash %q: %w", hashOf(state.KeyId), err)
+	if err := checkKeyID(state.KeyID); err != nil {
+		return fmt.Errorf("got invalid KMSv2 KeyID hash %q: %w", hashOf(state.KeyID), err)
 	}
-	if now := p.current.Load(); now != nil && now.keyID == state.KeyId {
+	if now := p.current.Load(); now != nil && now.keyID == state.KeyID {
 		next := *now
 		next.expires = expires
 		p.current.Store(&next)
@@ -187,8 +180,8 @@ func (p *plugin) renew(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("failed to rotate DEK: %w", err)
 	}
-	if next.keyID != state.KeyId {
-		return fmt.Errorf("failed to rotate DEK: the plugin's state names the key with hash %q, but it encrypted with %q", hashOf(state.KeyId), hashOf(next.keyID))
+	if next.keyID != state.KeyID {
+		return fmt.Errorf("failed to rotate DEK: the plugin's state names the key with hash %q, but it encrypted with %q", hashOf(state.KeyID), hashOf(next.keyID))
 	}
 	next.expires = expires
 	p.current.Store(next)
@@ -201,15 +194,15 @@ func (p *plugin) newSeed(ctx context.Context) (*seed, error) {
 	rand.Read(plain) // it never fails
 	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	r, err := p.client.Encrypt(limited, &kmsapi.EncryptRequest{Plaintext: plain, Uid: string(uuid.NewUUID())})
+	r, err := p.client.Encrypt(limited, string(uuid.NewUUID()), plain)
 	if err != nil {
 		return nil, fmt.Errorf("failed to encrypt DEK, error: %w", err)
 	}
-	e := envelope{data: []byte{0}, keyID: r.KeyId, seed: r.Ciphertext, annotations: r.Annotations, derived: true}
+	e := envelope{data: []byte{0}, keyID: r.KeyID, seed: r.Text, annotations: r.Annotations, derived: true}
 	if err := e.check(); err != nil {
 		return nil, err
 	}
-	s := &seed{plain: plain, sealed: p.prefix + r.KeyId, part: e.appendIdentity(nil), keyID: r.KeyId}
+	s := &seed{plain: plain, sealed: p.prefix + r.KeyID, part: e.appendIdentity(nil), keyID: r.KeyID}
 	p.remember(string(s.part), plain)
 	return s, nil
 }
@@ -319,26 +312,27 @@ func (p *plugin) open(ctx context.Context, bound, value []byte) ([]byte, string,
 func (p *plugin) unseal(ctx context.Context, e *envelope) ([]byte, error) {
 	part := string(e.appendIdentity(nil))
 	p.mu.Lock()
-	plain, ok := p.seeds[part]
+	known, ok := p.seeds[part]
 	p.mu.Unlock()
 	if ok {
-		return plain, nil
+		return known, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	r, err := p.client.Decrypt(limited, &kmsapi.DecryptRequest{Ciphertext: e.seed, Uid: string(uuid.NewUUID()), KeyId: e.keyID, Annotations: e.annotations})
-	switch status.Code(err) {
-	case codes.OK:
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+	plain, err := p.client.Decrypt(limited, string(uuid.NewUUID()), &Sealed{Text: e.seed, KeyID: e.keyID, Annotations: e.annotations})
+	var failed *PluginError
+	switch {
+	case err == nil:
+	case errors.As(err, &failed) && failed.Unreachable:
 		return nil, fmt.Errorf("%w: %s: failed to decrypt DEK, error: %w", ErrUnavailable, p.name, err)
 	default:
 		return nil, fmt.Errorf("failed to decrypt DEK, error: %w", err)
 	}
-	if e.derived && len(r.Plaintext) < seedSize {
-		return nil, fmt.Errorf("invalid seed length %d used for key generation", len(r.Plaintext))
+	if e.derived && len(plain) < seedSize {
+		return nil, fmt.Errorf("invalid seed length %d used for key generation", len(plain))
 	}
-	p.remember(part, r.Plaintext)
-	return r.Plaintext, nil
+	p.remember(part, plain)
+	return plain, nil
 }
 
 // checkKeyID refuses an ID that a plugin must not return: empty, or longer than 1 KiB.

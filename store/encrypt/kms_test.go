@@ -4,18 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
-	kmsapi "k8s.io/kms/apis/v2"
 
 	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/mem"
@@ -24,7 +19,6 @@ import (
 
 // fakeKMS is a plugin whose encryption is an exclusive or with its key's name.
 type fakeKMS struct {
-	kmsapi.UnimplementedKeyManagementServiceServer
 	mu       sync.Mutex
 	keyID    string
 	sick     bool
@@ -39,13 +33,13 @@ func (k *fakeKMS) change(f func()) {
 	f()
 }
 
-func (k *fakeKMS) Status(context.Context, *kmsapi.StatusRequest) (*kmsapi.StatusResponse, error) {
+func (k *fakeKMS) Status(context.Context) (*PluginStatus, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.sick {
-		return &kmsapi.StatusResponse{Version: "v2", Healthz: "sick", KeyId: k.keyID}, nil
+		return &PluginStatus{Version: "v2", Healthz: "sick", KeyID: k.keyID}, nil
 	}
-	return &kmsapi.StatusResponse{Version: "v2", Healthz: "ok", KeyId: k.keyID}, nil
+	return &PluginStatus{Version: "v2", Healthz: "ok", KeyID: k.keyID}, nil
 }
 
 func mix(b []byte, keyID string) []byte {
@@ -56,35 +50,62 @@ func mix(b []byte, keyID string) []byte {
 	return out
 }
 
-func (k *fakeKMS) Encrypt(_ context.Context, r *kmsapi.EncryptRequest) (*kmsapi.EncryptResponse, error) {
+func (k *fakeKMS) Encrypt(_ context.Context, _ string, plain []byte) (*Sealed, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.encrypts++
-	return &kmsapi.EncryptResponse{Ciphertext: mix(r.Plaintext, k.keyID), KeyId: k.keyID, Annotations: map[string][]byte{"version.example": []byte("1")}}, nil
+	return &Sealed{Text: mix(plain, k.keyID), KeyID: k.keyID, Annotations: map[string][]byte{"version.example": []byte("1")}}, nil
 }
 
-func (k *fakeKMS) Decrypt(_ context.Context, r *kmsapi.DecryptRequest) (*kmsapi.DecryptResponse, error) {
+func (k *fakeKMS) Decrypt(_ context.Context, _ string, s *Sealed) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.decrypts++
-	if k.refuses || string(r.Annotations["version.example"]) != "1" {
-		return nil, status.Error(codes.PermissionDenied, "this key is gone")
+	if k.refuses || string(s.Annotations["version.example"]) != "1" {
+		return nil, &PluginError{Code: "PermissionDenied", Err: errors.New("this key is gone")}
 	}
-	return &kmsapi.DecryptResponse{Plaintext: mix(r.Ciphertext, r.KeyId)}, nil
+	return mix(s.Text, s.KeyID), nil
 }
 
-// serve starts a plugin and returns its provider for a configuration.
+func (k *fakeKMS) Close() error { return nil }
+
+// absentKMS is a plugin that never answers.
+type absentKMS struct{}
+
+func (absentKMS) wait(ctx context.Context) error {
+	<-ctx.Done()
+	return &PluginError{Code: "DeadlineExceeded", Unreachable: true, Err: ctx.Err()}
+}
+
+func (a absentKMS) Status(ctx context.Context) (*PluginStatus, error) { return nil, a.wait(ctx) }
+
+func (a absentKMS) Encrypt(ctx context.Context, _ string, _ []byte) (*Sealed, error) {
+	return nil, a.wait(ctx)
+}
+
+func (a absentKMS) Decrypt(ctx context.Context, _ string, _ *Sealed) ([]byte, error) {
+	return nil, a.wait(ctx)
+}
+
+func (absentKMS) Close() error { return nil }
+
+// fakes has the plugins of tests, by socket.
+var fakes sync.Map
+
+// dialFake connects to a plugin of fakes. There is none at other sockets.
+func dialFake(socket string) (Plugin, error) {
+	if k, ok := fakes.Load(socket); ok {
+		return k.(Plugin), nil
+	}
+	return absentKMS{}, nil
+}
+
+// serve puts a plugin at a socket, and returns its provider for a configuration.
 func (k *fakeKMS) serve(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kms.sock")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := grpc.NewServer()
-	kmsapi.RegisterKeyManagementServiceServer(s, k)
-	go s.Serve(l)
-	t.Cleanup(s.Stop)
+	fakes.Store(path, k)
+	t.Cleanup(func() { fakes.Delete(path) })
 	return "{kms: {apiVersion: v2, name: fake, timeout: 2s, endpoint: 'unix://" + path + "'}}"
 }
 

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // Values of the label transformation_type.
@@ -83,12 +81,12 @@ func prefixes(prefix string) []string {
 
 // code returns the label for an error.
 func code(err error) string {
-	var remote interface{ GRPCStatus() *status.Status }
+	var remote *PluginError
 	switch {
 	case err == nil:
-		return codes.OK.String()
+		return "OK"
 	case errors.As(err, &remote):
-		return remote.GRPCStatus().Code().String()
+		return remote.Code
 	}
 	return "unknown-non-grpc"
 }

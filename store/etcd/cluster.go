@@ -34,6 +34,8 @@ type cluster struct {
 	end   context.CancelFunc
 	quiet atomic.Bool
 
+	noStreams atomic.Bool // a member does not send lists as streams
+
 	log *slog.Logger
 	// Set to the constants with these names, except in tests.
 	silence, patience, answerTime time.Duration
@@ -159,13 +161,6 @@ func limit(ctx context.Context) (context.Context, context.CancelFunc) {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, requestTime)
-}
-
-// Range sends a read to the cluster, with a deadline if the context has none.
-func (c *cluster) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
-	ctx, cancel := limit(ctx)
-	defer cancel()
-	return c.kv.Range(ctx, r)
 }
 
 // Txn sends a transaction to the cluster, with a deadline if the context has none.

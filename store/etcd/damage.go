@@ -13,28 +13,10 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// DamagedError is the error for damaged files. The directory is unchanged.
-type DamagedError struct {
-	Dir  string // of the store
-	File string // in which the damage was found, if that is known
-	Err  error
-}
-
-// Error implements error.
-func (e *DamagedError) Error() string {
-	if e.File == "" {
-		return fmt.Sprintf("the store in %s is damaged: %v", e.Dir, e.Err)
-	}
-	return fmt.Sprintf("the store in %s is damaged: %s: %v", e.Dir, e.File, e.Err)
-}
-
-// Unwrap is for package errors.
-func (e *DamagedError) Unwrap() error { return e.Err }
-
 // startError returns the error of a store that cannot be opened: missing permissions, a full disk,
 // or damage.
 func startError(dir, file string, err error) error {
-	var damaged *DamagedError
+	var damaged *store.DamagedError
 	var inUse *inUseError
 	var unusable *unusableError
 	switch {
@@ -46,7 +28,7 @@ func startError(dir, file string, err error) error {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%s: %w; the server runs as user %d, who has to be able to read and write everything in the directory", dir, err, os.Getuid())
 	}
-	return &DamagedError{Dir: dir, File: file, Err: err}
+	return &store.DamagedError{Dir: dir, File: file, Err: err}
 }
 
 // isDiskFull reports whether err means that a file system, or a user's quota of it, is full.

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/keelson-io/keelson/store"
 )
 
 // This file damages databases page by page.
@@ -146,7 +148,7 @@ func TestKeysOutOfOrder(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, memberDir, snapDir, dbFile), db, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var as *DamagedError
+		var as *store.DamagedError
 		if _, err := Open(context.Background(), Config{DataDir: dir, Fast: true}); !errors.As(err, &as) {
 			t.Errorf("got %v, want a DamagedError", err)
 		}

@@ -8,16 +8,16 @@
 //
 // Keys are stored as "/<prefix>/<key>", as kube-apiserver stores custom resources.
 //
-// The files are checked before etcd opens them (check.go). Open returns a DamagedError for a
-// damaged store, and does not change it.
+// The files are checked before etcd opens them (check.go). Open returns a store.DamagedError
+// for a damaged store, and does not change it.
 //
 // When space runs out (the database reaches Config.Quota, or the file system is nearly full),
 // writes are refused with store.ErrNoSpace. Reads go on, and so do deletes as long as there is a
 // little room for them. Writes resume when space has been freed. If etcd fails to use its files
-// nevertheless, the store refuses every write until another process opens it (Mortal); etcd alone
+// nevertheless, the store refuses every write until another process opens it (store.Mortal); etcd alone
 // would end the process.
 //
-// The function to call: Open.
+// The function to call: Open. Servers open stores by way of Database.
 package etcd
 
 // This file has the configuration, and opens and closes the store.
@@ -186,26 +186,15 @@ func (c *client) Ping(ctx context.Context) error {
 	}
 }
 
-// Mortal is a store that can fail for good while it is open, because its files can no longer be
-// used. Reads from caches may go on meanwhile. The store that Open returns is one.
-type Mortal interface {
-	// Failed returns a channel that is closed when the store has failed; nil if that cannot be.
-	Failed() <-chan struct{}
-	// Failure returns why the store has failed, nil if it has not. After store.ErrDiskFull the
-	// store can be opened again once HasRoom reports true.
-	Failure() error
-	HasRoom() bool
-}
+var _ store.Mortal = (*client)(nil)
 
-var _ Mortal = (*client)(nil)
-
-// Failed implements Mortal.
+// Failed implements store.Mortal.
 func (c *client) Failed() <-chan struct{} { return c.failed() }
 
-// Failure implements Mortal.
+// Failure implements store.Mortal.
 func (c *client) Failure() error { return c.failure() }
 
-// HasRoom implements Mortal.
+// HasRoom implements store.Mortal.
 func (c *client) HasRoom() bool {
 	e, ok := c.server.(*embedded)
 	return !ok || e.space.hasRoom()

@@ -21,16 +21,9 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Snapshotter is a store that can write a snapshot. The store that Open returns is one.
-type Snapshotter interface {
-	// Snapshot writes the state of one moment, which includes all writes acknowledged before the
-	// call, in the format of etcd's snapshots: the database, then its SHA-256.
-	Snapshot(ctx context.Context, w io.Writer) error
-}
+var _ store.Snapshotter = (*client)(nil)
 
-var _ Snapshotter = (*client)(nil)
-
-// Snapshot implements Snapshotter.
+// Snapshot implements store.Snapshotter.
 func (c *client) Snapshot(ctx context.Context, w io.Writer) error {
 	if err := c.usable(ctx); err != nil {
 		return err
@@ -56,13 +49,8 @@ func (e *embedded) snapshot(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// SaveSnapshot writes a snapshot of a store to a file, which appears only when it is complete, on
-// disk and checked. It leaves the room on the file system that the embedded server needs.
-func SaveSnapshot(ctx context.Context, st store.Store, file string) error {
-	c, ok := st.(*client)
-	if !ok {
-		return errors.New("snapshot: got a store that is not etcd's")
-	}
+// SaveSnapshot implements store.Snapshotter.
+func (c *client) SaveSnapshot(ctx context.Context, file string) error {
 	dir := filepath.Dir(file)
 	if e, ok := c.server.(*embedded); ok {
 		if free, err := freeBytes(dir); err == nil && free < e.Backend().Size()+reserve {

@@ -20,7 +20,7 @@ import (
 func take(t *testing.T, s store.Store) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := s.(Snapshotter).Snapshot(context.Background(), &b); err != nil {
+	if err := s.(store.Snapshotter).Snapshot(context.Background(), &b); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "snapshot")
