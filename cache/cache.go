@@ -51,6 +51,10 @@ type Options struct {
 	WaitMax     time.Duration // the longest time that WaitFor waits for a future revision; 0 means 3 s
 	ViewBytes   int64         // memory of all views that are much larger than the stored bytes; 0 means 256 MiB
 	StateBytes  int64         // memory that only old states of all resources refer to; 0 means 256 MiB
+
+	// Memory has functions for resources, by their prefixes without a slash at the end, whose objects
+	// keep more than their stored bytes: the function returns how many bytes are kept for an object.
+	Memory map[string]func(raw []byte) int64
 }
 
 // setDefaults replaces zero values.
@@ -163,7 +167,7 @@ func (c *Cache) Resource(prefix string) *Resource {
 	if r := c.resources[prefix]; r != nil {
 		return r
 	}
-	r = &Resource{c: c, prefix: prefix}
+	r = &Resource{c: c, prefix: prefix, keeps: c.o.Memory[strings.TrimSuffix(prefix, "/")]}
 	r.kept.held = &c.states
 	if c.closed {
 		r.phase = gone

@@ -223,6 +223,19 @@ func TestDropAndClose(t *testing.T) {
 	r.want(r.cache.Resource("g/p").Ready(r.ctx), ErrClosed)
 }
 
+// TestStoreIsClosedFromTheStart holds that nobody waits for a cache whose store was closed before the stream began.
+func TestStoreIsClosedFromTheStart(t *testing.T) {
+	closed := mem.New(mem.Options{})
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := New(closed, Options{})
+	defer c.Close()
+	if err := c.Resource("g/p").Ready(t.Context()); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("got %v, want %v", err, store.ErrClosed)
+	}
+}
+
 func TestStoreGoesAway(t *testing.T) {
 	r := newRig(t, Options{}, mem.Options{})
 	res := r.cache.Resource("g/p")

@@ -14,12 +14,42 @@ const objectBytes = 700
 // memory returns approximately how many bytes the stored object takes, without its views.
 func (o *Object) memory() int64 { return int64(len(o.Key)+len(o.Raw)) + objectBytes }
 
+// Memory returns how many bytes are kept for an object with those stored bytes: the bytes themselves,
+// or what is made of them if that is more.
+func (r *Resource) Memory(raw []byte) int64 {
+	if r.keeps == nil {
+		return int64(len(raw))
+	}
+	return max(int64(len(raw)), r.keeps(raw))
+}
+
+// memory is the memory of an object, and of what is kept for it beside its views.
+func (r *Resource) memory(o *Object) int64 {
+	n := o.memory()
+	if r.keeps != nil {
+		n += r.Memory(o.Raw) - int64(len(o.Raw))
+	}
+	return n
+}
+
 // Stored returns approximately how many bytes the objects of the newest states take, without their
 // views.
 func (c *Cache) Stored() int64 { return c.stored.Load() }
 
 // Stored returns the part of [Cache.Stored] for this resource.
 func (r *Resource) Stored() int64 { return r.stored.Load() }
+
+// Made returns approximately how many bytes of [Cache.Stored] are not stored, but made of what is, such
+// as compiled definitions.
+func (c *Cache) Made() (n int64) {
+	for _, r := range c.all() {
+		if r.keeps != nil {
+			objects, bytes := r.Size()
+			n += max(0, r.Stored()-bytes-int64(objects)*objectBytes)
+		}
+	}
+	return n
+}
 
 // charge changes the bytes of the resource's objects. The resource's lock is held.
 func (r *Resource) charge(n int64) {

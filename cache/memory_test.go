@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/keelson-io/keelson/store/mem"
@@ -47,6 +48,38 @@ func TestStoredIsCounted(t *testing.T) {
 	r.cache.Drop("g/things")
 	if got := r.cache.Stored(); got != 0 {
 		t.Errorf("after Drop: the cache counts %d bytes, want 0", got)
+	}
+}
+
+// TestObjectsThatKeepMore counts for objects of one resource what is made of them, through all changes.
+func TestObjectsThatKeepMore(t *testing.T) {
+	r := newRig(t, Options{Memory: map[string]func([]byte) int64{"g/heavy": func(raw []byte) int64 { return 10 * int64(len(raw)) }}}, mem.Options{})
+	heavy, light := r.cache.Resource("g/heavy"), r.cache.Resource("g/heavier")
+	want := func(when string, more int64) {
+		t.Helper()
+		r.fresh(heavy)
+		r.fresh(light)
+		plain := int64(0)
+		for _, res := range []*Resource{heavy, light} {
+			res.Snapshot().Ascend("", func(o *Object) bool { plain += o.memory(); return true })
+		}
+		if got := r.cache.Stored() - plain; got != more {
+			t.Errorf("%s: %d bytes are counted beside what is stored, want %d", when, got, more)
+		}
+		const keys = 10
+		if made := r.cache.Made(); made < more || made > more+keys {
+			t.Errorf("%s: %d bytes are made of what is stored, want %d", when, made, more)
+		}
+	}
+	rev := r.create("g/heavy/a", strings.Repeat("x", 100))
+	r.create("g/heavier/a", strings.Repeat("x", 100))
+	want("created", 900)
+	rev = r.update("g/heavy/a", strings.Repeat("x", 1000), rev)
+	want("updated", 9000)
+	r.delete("g/heavy/a", rev)
+	want("deleted", 0)
+	if heavy.Memory(make([]byte, 50)) != 500 || light.Memory(make([]byte, 50)) != 50 {
+		t.Errorf("50 bytes: got %d and %d, want 500 and 50", heavy.Memory(make([]byte, 50)), light.Memory(make([]byte, 50)))
 	}
 }
 

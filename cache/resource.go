@@ -16,7 +16,8 @@ import (
 // necessary.
 type Resource struct {
 	c      *Cache
-	prefix string // ends with a slash
+	prefix string                 // ends with a slash
+	keeps  func(raw []byte) int64 // from Options.Memory, or nil
 
 	state  atomic.Pointer[state] // nil until it is open
 	stored atomic.Int64          // bytes of the objects of the newest state; changed with the lock held
@@ -139,7 +140,7 @@ func (r *Resource) join(root *node, rev int64) {
 	memory := int64(0)
 	root.ascend("", func(o *Object) bool {
 		r.bytes += int64(len(o.Raw))
-		memory += o.memory()
+		memory += r.memory(o)
 		return true
 	})
 	r.charge(memory - r.stored.Load())
@@ -211,7 +212,7 @@ func (r *Resource) change(e *store.Event) {
 			return
 		}
 		r.bytes -= int64(len(old.Raw))
-		r.charge(-old.memory())
+		r.charge(-r.memory(old))
 		ch = Event{Type: Deleted, Object: &Object{Key: old.Key, Rev: e.Rev, Raw: old.Raw, home: r.c.views}, Prev: old, Rev: e.Rev}
 	} else {
 		o := handed
@@ -222,10 +223,10 @@ func (r *Resource) change(e *store.Event) {
 		r.next, old = r.next.insert(o)
 		r.bytes += int64(len(o.Raw))
 		ch = Event{Type: Added, Object: o, Prev: old, Rev: e.Rev}
-		r.charge(o.memory())
+		r.charge(r.memory(o))
 		if old != nil {
 			r.bytes -= int64(len(old.Raw))
-			r.charge(-old.memory())
+			r.charge(-r.memory(old))
 			ch.Type = Modified
 			if handed == nil { // otherwise other goroutines may read it already
 				o.Key = old.Key // one string for all states of an object

@@ -16,10 +16,11 @@ const retryAfter = 100 * time.Millisecond
 
 // run keeps the stream going until the cache is closed.
 func (c *Cache) run() {
-	if !c.retry("reading the store's revision", c.start) {
+	reached := c.retry("reading the store's revision", c.start)
+	close(c.started) // also for resources that wait for it: the closed store tells them
+	if !reached {
 		return
 	}
-	close(c.started)
 	for {
 		err := c.stream()
 		if c.hasEnded(err) {
