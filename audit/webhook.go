@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/internal/kubehook"
+	"github.com/keelson-io/keelson/internal/weakcert"
 )
 
 // This file sends events to a webhook as EventLists.
@@ -25,10 +26,12 @@ type WebhookConfig struct {
 	BufferSize     int           // events that wait in batch mode; 0: 10000
 	MaxBatch       int           // events in one call in batch mode; 0: 400
 	MaxBytes       int64         // bytes of the events that wait in batch mode; 0: 128 MiB
-	MaxWait        time.Duration // time that an event waits for others in batch mode; 0: 30 s
-	NoThrottle     bool          // do not limit the rate of calls
-	QPS            float32       // calls per second in batch mode; 0: 10
-	Burst          int           // calls in a burst in batch mode; 0: 15
+	// Certificates counts the certificates of the webhook. Nil means that they are not counted.
+	Certificates *weakcert.Counters
+	MaxWait      time.Duration // time that an event waits for others in batch mode; 0: 30 s
+	NoThrottle   bool          // do not limit the rate of calls
+	QPS          float32       // calls per second in batch mode; 0: 10
+	Burst        int           // calls in a burst in batch mode; 0: 15
 }
 
 // withDefaults returns c with defaults for empty fields. If c is invalid, it returns an error.
@@ -91,7 +94,7 @@ func OpenWebhook(c WebhookConfig, m *Metrics, logger *slog.Logger) (Backend, err
 	if err != nil {
 		return nil, fmt.Errorf("initializing audit webhook: %w", err)
 	}
-	client, err := kubehook.New(config, kubehook.Backoff(c.InitialBackoff), nil)
+	client, err := kubehook.New(config, kubehook.Backoff(c.InitialBackoff), nil, c.Certificates)
 	if err != nil {
 		return nil, fmt.Errorf("initializing audit webhook: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 const MaxToken = 64 << 10
 
 // IssuerOf returns the issuer (claim iss, RFC 7519) of a token in compact form, or "" if the text
-// is not such a token. The result is unverified: use it only to choose who verifies the token.
+// is not such a token. The result is unverified: use it only to choose the verifier of the token.
 func IssuerOf(token string) string {
 	if len(token) > MaxToken || strings.HasPrefix(strings.TrimSpace(token), "{") {
 		return ""

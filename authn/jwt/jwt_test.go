@@ -1,6 +1,7 @@
 package jwt
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -44,6 +45,7 @@ type provider struct {
 	broken bool              // it answers nothing
 	asked  int               // for keys
 	issuer string            // in the discovery document; "" for its own
+	more   string            // JSON of one more member of the discovery document
 }
 
 func newKey(t testing.TB, id string) jose.JSONWebKey {
@@ -68,7 +70,7 @@ func newProvider(t testing.TB) *provider {
 			if name == "" {
 				name = p.URL
 			}
-			json.NewEncoder(w).Encode(map[string]any{"issuer": name, "jwks_uri": p.URL + "/keys"})
+			fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"more":%s}`, name, p.URL+"/keys", cmp.Or(p.more, "null"))
 		case r.URL.Path == "/keys":
 			p.asked++
 			var set jose.JSONWebKeySet
@@ -309,6 +311,28 @@ func TestIssuersThatCannotBeReached(t *testing.T) {
 	ca := strings.Index(p.config(plain), ", certificateAuthority")
 	unknown := p.config(plain)[:ca] + "}\n" + plain
 	newTest(t, unknown).ails(t, "certificate")
+}
+
+// TestLongDocumentsOfIssuers: a document of an issuer may have 4 MiB and 10,000 levels.
+func TestLongDocumentsOfIssuers(t *testing.T) {
+	text := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for _, test := range []struct{ more, want string }{
+		{text(4<<20 - 1000), ""}, {text(4 << 20), "unexpected end of JSON input"}, {text(40 << 20), "unexpected end of JSON input"},
+		{deep(9_990), ""}, {deep(10_001), "exceeded max depth"}, {deep(1_000_000), "exceeded max depth"},
+	} {
+		p := newProvider(t)
+		p.more = test.more
+		a := newTest(t, p.config(plain))
+		if test.want != "" {
+			a.ails(t, test.want)
+			if got := who(t, a, p.sign(nil)); strings.HasPrefix(got, "p:ann") {
+				t.Errorf("%d bytes: a token is believed", len(test.more))
+			}
+		} else if got := who(t, a.ready(t), p.sign(nil)); !strings.HasPrefix(got, "p:ann") {
+			t.Errorf("%d bytes: got %q", len(test.more), got)
+		}
+	}
 }
 
 // Ledger: egress-selector.

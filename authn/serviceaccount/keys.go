@@ -1,6 +1,7 @@
 package serviceaccount
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -8,11 +9,15 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"k8s.io/client-go/util/keyutil"
 )
 
@@ -22,7 +27,50 @@ import (
 type Keys struct {
 	all     []jose.JSONWebKey // public
 	private *jose.JSONWebKey
+	outside Signer // signs and has the public keys, in place of the fields above; nil: none
 }
+
+// Signer signs tokens outside of this process.
+type Signer interface {
+	// Sign returns the token with claims, which are JSON.
+	Sign(ctx context.Context, claims []byte) (token string, err error)
+	// Public returns the public keys with an ID, or all keys for "".
+	Public(ctx context.Context, id string) []PublicKey
+	// Age is how long others may keep the public keys.
+	Age() time.Duration
+}
+
+// PublicKey is a key that verifies tokens.
+type PublicKey struct {
+	jose.JSONWebKey
+	Hidden bool // it is not published, because no new tokens are signed with it
+}
+
+// NewPublicKey returns a key with an ID of its signer's choice.
+func NewPublicKey(id string, public crypto.PublicKey, hidden bool) (*PublicKey, error) {
+	key, err := webKey(public)
+	if err != nil {
+		return nil, err
+	}
+	key.KeyID = id
+	return &PublicKey{*key, hidden}, nil
+}
+
+// Program is a connection to a program that signs.
+type Program interface {
+	Signer
+	// Life returns the longest life of tokens that the program signs.
+	Life() time.Duration
+	// Run keeps the public keys current until ctx ends.
+	Run(ctx context.Context)
+	Close() error
+}
+
+// Dial connects to the program at a socket, and waits for its public keys.
+type Dial func(ctx context.Context, socket string, logger *slog.Logger) (Program, error)
+
+// OutsideKeys returns keys that are not in this process.
+func OutsideKeys(s Signer) *Keys { return &Keys{outside: s} }
 
 // NewKeys returns keys that sign with signer, which may be nil, and verify with signer and the
 // public keys. The latter are keys that were used before, or by other servers.
@@ -99,7 +147,14 @@ func ReadPublic(path string) ([]crypto.PublicKey, error) {
 }
 
 // find returns the keys with an ID, or all keys if the token names none.
-func (k *Keys) find(id string) []jose.JSONWebKey {
+func (k *Keys) find(ctx context.Context, id string) []jose.JSONWebKey {
+	if k.outside != nil {
+		var found []jose.JSONWebKey
+		for _, key := range k.outside.Public(ctx, id) {
+			found = append(found, key.JSONWebKey)
+		}
+		return found
+	}
 	if id == "" {
 		return k.all
 	}
@@ -112,16 +167,57 @@ func (k *Keys) find(id string) []jose.JSONWebKey {
 }
 
 // public returns the public keys as a JSON Web Key Set.
-func (k *Keys) public() jose.JSONWebKeySet { return jose.JSONWebKeySet{Keys: k.all} }
+func (k *Keys) public() jose.JSONWebKeySet {
+	if k.outside == nil {
+		return jose.JSONWebKeySet{Keys: k.all}
+	}
+	shown := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
+	for _, key := range k.outside.Public(context.Background(), "") {
+		if !key.Hidden {
+			shown.Keys = append(shown.Keys, key.JSONWebKey)
+		}
+	}
+	return shown
+}
 
-// algorithms returns those of the keys, sorted.
+// algorithms returns those of the published keys, sorted.
 func (k *Keys) algorithms() []string {
 	var out []string
-	for i := range k.all {
-		out = append(out, k.all[i].Algorithm)
+	for _, key := range k.public().Keys {
+		out = append(out, key.Algorithm)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// sign returns a token. Later claims replace earlier ones of the same name.
+func (k *Keys) sign(ctx context.Context, claims ...any) (string, error) {
+	if k.outside == nil {
+		signer, err := k.signer()
+		if err != nil {
+			return "", err
+		}
+		b := jwt.Signed(signer)
+		for _, c := range claims {
+			b = b.Claims(c)
+		}
+		return b.Serialize()
+	}
+	all := map[string]json.RawMessage{}
+	for _, c := range claims {
+		text, err := json.Marshal(c)
+		if err != nil {
+			return "", err
+		}
+		if err := json.Unmarshal(text, &all); err != nil {
+			return "", err
+		}
+	}
+	payload, err := json.Marshal(all)
+	if err != nil {
+		return "", err
+	}
+	return k.outside.Sign(ctx, payload)
 }
 
 // signer returns a signer with the private key, whose ID is in the header of tokens.

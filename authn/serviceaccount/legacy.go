@@ -36,12 +36,11 @@ type kept struct {
 
 // SignKept returns the token to store in a Secret for a service account of its namespace.
 func (i *Issuer) SignKept(namespace string, account Reference, secret string) (string, error) {
-	signer, err := i.keys.signer()
-	if err != nil {
-		return "", err
+	if i.keys.outside != nil {
+		return "", errors.New("a signer outside of this process signs no tokens for Secrets")
 	}
-	return jwt.Signed(signer).Claims(jwt.Claims{Issuer: LegacyIssuer, Subject: authn.ServiceAccountName(namespace, account.Name)}).
-		Claims(kept{Account: account.Name, UID: account.UID, Secret: secret, Namespace: namespace}).Serialize()
+	return i.keys.sign(context.Background(), jwt.Claims{Issuer: LegacyIssuer, Subject: authn.ServiceAccountName(namespace, account.Name)},
+		kept{Account: account.Name, UID: account.UID, Secret: secret, Namespace: namespace})
 }
 
 // keptBy checks a stored token against its Secret and service account, and fills in the response.

@@ -76,47 +76,67 @@ type allAudiences struct {
 
 // Issuer signs tokens under one issuer name.
 type Issuer struct {
-	name   string
-	keys   *Keys
-	config []byte
-	jwks   []byte
+	name    string
+	keys    *Keys
+	jwksURI string // "": nothing is published
 }
 
 // NewIssuer returns an Issuer. If name is an https URL, the issuer publishes a discovery document
 // with jwksURI as the URL of its keys.
 func NewIssuer(name string, keys *Keys, jwksURI string) (*Issuer, error) {
-	i := &Issuer{name: name, keys: keys}
+	i := &Issuer{name: name, keys: keys, jwksURI: jwksURI}
 	u, err := url.Parse(name)
 	if err != nil || u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
-		return i, nil // other names cannot be discovered: only this server verifies the tokens
+		i.jwksURI = "" // other names cannot be discovered: only this server verifies the tokens
+		return i, nil
 	}
-	if i.jwks, err = json.Marshal(keys.public()); err != nil {
-		return nil, err
-	}
-	i.config, err = json.Marshal(map[string]any{
-		"issuer": name, "jwks_uri": jwksURI, "response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"},
-		"id_token_signing_alg_values_supported": keys.algorithms(),
-	})
+	_, err = json.Marshal(keys.public())
 	return i, err
 }
 
 // Configuration returns the discovery document, nil if the issuer has none.
-func (i *Issuer) Configuration() []byte { return i.config }
+func (i *Issuer) Configuration() []byte {
+	if i.jwksURI == "" {
+		return nil
+	}
+	return encoded(map[string]any{
+		"issuer": i.name, "jwks_uri": i.jwksURI, "response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"},
+		"id_token_signing_alg_values_supported": i.keys.algorithms(),
+	})
+}
 
 // KeySet returns the JSON Web Key Set, nil if the issuer publishes none.
-func (i *Issuer) KeySet() []byte { return i.jwks }
+func (i *Issuer) KeySet() []byte {
+	if i.jwksURI == "" {
+		return nil
+	}
+	return encoded(i.keys.public())
+}
+
+// encoded returns the JSON of a document.
+func encoded(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: " + err.Error()) // texts, and keys that were encoded before
+	}
+	return text
+}
+
+// Age returns how long others may keep the documents, and false if their keys do not change.
+func (i *Issuer) Age() (age time.Duration, changes bool) {
+	if i.keys.outside == nil {
+		return 0, false
+	}
+	return i.keys.outside.Age(), true
+}
 
 // Sign returns a token for the audiences, valid from now until expires, and its ID (claim jti).
-func (i *Issuer) Sign(c Claims, audiences []string, now, expires time.Time) (token, id string, err error) {
-	signer, err := i.keys.signer()
-	if err != nil {
-		return "", "", err
-	}
+func (i *Issuer) Sign(ctx context.Context, c Claims, audiences []string, now, expires time.Time) (token, id string, err error) {
 	id = newID()
-	token, err = jwt.Signed(signer).Claims(private{c}).Claims(jwt.Claims{
+	token, err = i.keys.sign(ctx, private{c}, jwt.Claims{
 		Issuer: i.name, Subject: authn.ServiceAccountName(c.Namespace, c.ServiceAccount.Name), ID: id,
 		IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(expires),
-	}).Claims(allAudiences{audiences}).Serialize()
+	}, allAudiences{audiences})
 	return token, id, err
 }
 
@@ -180,7 +200,7 @@ func (v *verifier) AuthenticateToken(ctx context.Context, token string, audience
 	if err != nil {
 		return nil, nil
 	}
-	t, err := v.verify(parsed)
+	t, err := v.verify(ctx, parsed)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +261,7 @@ type verified struct {
 }
 
 // verify checks the signature and decodes the claims.
-func (v *verifier) verify(t *jwt.JSONWebToken) (*verified, error) {
+func (v *verifier) verify(ctx context.Context, t *jwt.JSONWebToken) (*verified, error) {
 	id := ""
 	for _, h := range t.Headers {
 		if h.KeyID != "" {
@@ -249,7 +269,7 @@ func (v *verifier) verify(t *jwt.JSONWebToken) (*verified, error) {
 			break
 		}
 	}
-	keys := v.Keys.find(id)
+	keys := v.Keys.find(ctx, id)
 	if len(keys) == 0 {
 		return nil, errors.New("invalid signature, no keys found")
 	}

@@ -93,7 +93,7 @@ func TestTokens(t *testing.T) {
 	with := func(change func(*Claims)) Claims { c := sa; change(&c); return c }
 	issue := func(c Claims, audiences []string, expires time.Duration) string {
 		t.Helper()
-		text, _, err := issuer.Sign(c, audiences, now.Add(-2*time.Hour), now.Add(expires))
+		text, _, err := issuer.Sign(t.Context(), c, audiences, now.Add(-2*time.Hour), now.Add(expires))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +242,7 @@ func TestKeysAndDiscovery(t *testing.T) {
 	}
 	if i, err := NewIssuer(api, only, ""); err != nil {
 		t.Error(err)
-	} else if _, _, err := i.Sign(Claims{}, nil, time.Now(), time.Now()); err == nil {
+	} else if _, _, err := i.Sign(t.Context(), Claims{}, nil, time.Now(), time.Now()); err == nil {
 		t.Error("signs without a key")
 	}
 }
@@ -253,7 +253,7 @@ func FuzzAuthenticateToken(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	good, _, err := issuer.Sign(Claims{Namespace: "ns", ServiceAccount: Reference{"sa", "u1"}}, []string{api}, time.Now(), time.Now().Add(time.Hour))
+	good, _, err := issuer.Sign(context.Background(), Claims{Namespace: "ns", ServiceAccount: Reference{"sa", "u1"}}, []string{api}, time.Now(), time.Now().Add(time.Hour))
 	if err != nil {
 		f.Fatal(err)
 	}

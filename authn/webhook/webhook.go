@@ -20,6 +20,7 @@ import (
 
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/internal/kubehook"
+	"github.com/keelson-io/keelson/internal/weakcert"
 )
 
 // Config describes the webhook and how it is called.
@@ -29,6 +30,8 @@ type Config struct {
 	Audiences  []string     // accepted by the API; used if the answer names none
 	Backoff    wait.Backoff // between tries; the zero value means kubehook.DefaultBackoff
 	Metrics    prometheus.Registerer
+	// Certificates counts the certificates of the webhook. Nil means that they are not counted.
+	Certificates *weakcert.Counters
 }
 
 // timeout bounds one review, including all retries.
@@ -59,7 +62,7 @@ func New(c Config) (authn.Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubehook.New(config, c.Backoff, codec)
+	client, err := kubehook.New(config, c.Backoff, codec, c.Certificates)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,7 @@ import (
 	"github.com/keelson-io/keelson/authz/webhook"
 	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/watchfile"
+	"github.com/keelson-io/keelson/internal/weakcert"
 )
 
 // Config has everything that chains are built from.
@@ -56,8 +57,10 @@ type Config struct {
 
 	Interval time.Duration         // between checks of the file; 0 means one minute
 	Metrics  prometheus.Registerer // nil: none
-	ServerID string                // for metrics, which show its hash
-	Logger   *slog.Logger
+	// Certificates counts the certificates of webhooks. Nil means that they are not counted.
+	Certificates *weakcert.Counters
+	ServerID     string // for metrics, which show its hash
+	Logger       *slog.Logger
 }
 
 // Authorizer decides by the last good configuration.
@@ -196,7 +199,7 @@ func (z *Authorizer) webhook(a *config.AuthorizerConfiguration) (*webhook.Webhoo
 func (z *Authorizer) client(a *config.AuthorizerConfiguration) (webhook.Asker, error) {
 	w := a.Webhook
 	return webhook.NewClient(webhook.ClientConfig{
-		KubeConfigFile: *w.ConnectionInfo.KubeConfigFile, Version: w.SubjectAccessReviewVersion, Timeout: w.Timeout.Duration, Metrics: z.webhooks,
+		KubeConfigFile: *w.ConnectionInfo.KubeConfigFile, Version: w.SubjectAccessReviewVersion, Timeout: w.Timeout.Duration, Certificates: z.Certificates,
 	})
 }
 

@@ -24,8 +24,6 @@ type Metrics struct {
 	errors      *prometheus.CounterVec
 	exclusions  *prometheus.CounterVec
 	matching    *prometheus.HistogramVec
-	missingSAN  prometheus.Counter
-	sha1        prometheus.Counter
 }
 
 // NewMetrics registers the metrics.
@@ -49,18 +47,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Help:    "[ALPHA] Authorization match condition evaluation time in seconds, split by authorizer type and name.",
 			Buckets: []float64{0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25},
 		}, []string{"type", "name"}),
-		missingSAN: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "apiserver_webhooks_x509_missing_san_total",
-			Help: "[BETA] Counts the number of requests to servers missing SAN extension in their serving certificate OR the number of connection failures " +
-				"due to the lack of x509 certificate SAN extension missing (either/or, based on the runtime environment)",
-		}),
-		sha1: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "apiserver_webhooks_x509_insecure_sha1_total",
-			Help: "[BETA] Counts the number of requests to servers with insecure SHA1 signatures in their serving certificate OR the number of connection failures " +
-				"due to the insecure SHA1 signatures (either/or, based on the runtime environment)",
-		}),
 	}
-	reg.MustRegister(m.evaluations, m.durations, m.failOpen, m.errors, m.exclusions, m.matching, m.missingSAN, m.sha1)
+	reg.MustRegister(m.evaluations, m.durations, m.failOpen, m.errors, m.exclusions, m.matching)
 	return m
 }
 

@@ -100,7 +100,7 @@ func newWebhook(t *testing.T, file, version string, change func(*Config), timeou
 	t.Helper()
 	w := &tried{reg: prometheus.NewRegistry()}
 	m := NewMetrics(w.reg)
-	client, err := NewClient(ClientConfig{KubeConfigFile: file, Version: version, Timeout: timeout, Metrics: m,
+	client, err := NewClient(ClientConfig{KubeConfigFile: file, Version: version, Timeout: timeout,
 		Backoff: &wait.Backoff{Duration: time.Millisecond, Factor: 1.5, Steps: 5}})
 	if err != nil {
 		t.Fatal(err)
