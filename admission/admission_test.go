@@ -138,7 +138,8 @@ func (a *asked) State(context.Context, string) (NamespaceState, error) {
 
 func (a *asked) Exists(context.Context, string) (bool, error) { return a.there, nil }
 
-// TestLifecycleOfUpdates holds that only creates wait for the current state of their namespace.
+// TestLifecycleOfUpdates holds that only creates wait for the current state of their namespace, and that updates
+// and deletes of what is left of a namespace are allowed, as are questions about access to it.
 func TestLifecycleOfUpdates(t *testing.T) {
 	version := &kind.Version{Kind: &kind.Kind{Group: "demo.io", Plural: "widgets"}}
 	for op, want := range map[Operation]int{Create: 1, Update: 0, Delete: 0} {
@@ -148,8 +149,13 @@ func TestLifecycleOfUpdates(t *testing.T) {
 			t.Errorf("%s: asked %d times for the current state, %v, want %d", op, n.current, err, want)
 		}
 		n.there = false
-		if err := step.Mutate(t.Context(), &Request{Operation: op, Version: version, Namespace: "n"}); (err != nil) != (op == Update) {
+		if err := step.Mutate(t.Context(), &Request{Operation: op, Version: version, Namespace: "n"}); err != nil {
 			t.Errorf("%s into a namespace that does not exist: %v", op, err)
 		}
+	}
+	review := &kind.Version{Kind: &kind.Kind{Group: "authorization.k8s.io", Plural: "localsubjectaccessreviews"}}
+	n := &asked{}
+	if err := NamespaceLifecycle(n).Mutate(t.Context(), &Request{Operation: Create, Version: review, Namespace: "n"}); err != nil || n.current > 0 {
+		t.Errorf("a review of access to a namespace that does not exist: %v, asked %d times", err, n.current)
 	}
 }

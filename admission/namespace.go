@@ -38,8 +38,12 @@ type Namespaces interface {
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
-// NamespaceLifecycle refuses writes into a namespace that does not exist, creates in a namespace
-// that is being deleted, and deletes of the namespaces that always exist.
+// localReviews are allowed in any namespace: a refusal would tell whether it exists.
+var localReviews = schema.GroupResource{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}
+
+// NamespaceLifecycle refuses creates in a namespace that does not exist or is being deleted, and
+// deletes of the namespaces that always exist. Updates are allowed: an object whose namespace was
+// lost must be able to lose its finalizers.
 func NamespaceLifecycle(n Namespaces) Mutator { return lifecycle{n} }
 
 // lifecycle is the plugin NamespaceLifecycle.
@@ -55,11 +59,8 @@ func (l lifecycle) Mutate(ctx context.Context, r *Request) error {
 		}
 		return nil
 	}
-	if r.Namespace == "" || r.Operation == Delete {
+	if r.Namespace == "" || r.Operation != Create || k.GroupResource() == localReviews {
 		return nil
-	}
-	if r.Operation != Create { // an update or delete needs an existing object, and so the namespace
-		return mustExist(ctx, l.namespaces, r.Namespace)
 	}
 	switch state, err := l.namespaces.State(ctx, r.Namespace); {
 	case err != nil:
@@ -70,15 +71,6 @@ func (l lifecycle) Mutate(ctx context.Context, r *Request) error {
 		return terminating(r)
 	}
 	return nil
-}
-
-// mustExist returns an error if the namespace does not exist.
-func mustExist(ctx context.Context, n Namespaces, name string) error {
-	exists, err := n.Exists(ctx, name)
-	if err == nil && !exists {
-		err = status.NotFound(namespaces, name)
-	}
-	return err
 }
 
 // immortal reports whether a namespace cannot be deleted.

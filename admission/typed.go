@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -53,7 +54,7 @@ func (r *Request) decoded() *typedObjects {
 // decodeDoc decodes a document, which fits its schema.
 func decodeDoc[T any](d *jsondoc.Doc) (*T, error) {
 	v := new(T)
-	if err := json.Unmarshal(d.AppendJSON(nil, d.Root().Node), v); err != nil {
+	if err := kind.UnmarshalStored(d.AppendJSON(nil, d.Root().Node), v); err != nil {
 		return nil, status.BadRequest("%v", err)
 	}
 	return v, nil

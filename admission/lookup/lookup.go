@@ -13,7 +13,6 @@ package lookup
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"sync"
 
@@ -100,7 +99,7 @@ func (l *Lister[T]) Get(ctx context.Context, namespace, name string) (*T, error)
 	return l.decode(k, o)
 }
 
-// List returns the objects of a namespace, "" meaning all objects, in the order of their names.
+// List returns the objects of a namespace, "" meaning all objects, in the order of their keys.
 func (l *Lister[T]) List(ctx context.Context, namespace string) ([]*T, error) {
 	k, objects, err := l.open(ctx)
 	if err != nil || k == nil {
@@ -142,7 +141,7 @@ func (l *Lister[T]) decode(k *kind.Kind, o *cache.Object) (*T, error) {
 		return nil, err
 	}
 	v := new(T)
-	if err := json.Unmarshal(view.JSON, v); err != nil {
+	if err := kind.UnmarshalStored(view.JSON, v); err != nil {
 		return nil, status.Internal(err)
 	}
 	l.decoded[o.Key] = memo[T]{o, v}

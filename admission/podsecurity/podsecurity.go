@@ -88,10 +88,12 @@ type Step struct {
 	checks     policy.Evaluator
 	defaults   api.Policy
 	exempt     Exemptions
+	metrics    *Metrics
 }
 
-// New returns the Step for a configuration in which Check finds no mistakes.
-func New(s lookup.Source, c *Configuration) *Step {
+// New returns the Step for a configuration in which Check finds no mistakes. If m is nil, it counts
+// nothing.
+func New(s lookup.Source, c *Configuration, m *Metrics) *Step {
 	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		panic("BUG: the checks of pods: " + err.Error())
@@ -100,7 +102,7 @@ func New(s lookup.Source, c *Configuration) *Step {
 	if err != nil {
 		panic("BUG: the configuration was not checked: " + err.Error())
 	}
-	return &Step{source: s, namespaces: lookup.New[corev1.Namespace](s, namespaces), checks: checks, defaults: defaults, exempt: c.Exemptions}
+	return &Step{source: s, namespaces: lookup.New[corev1.Namespace](s, namespaces), checks: checks, defaults: defaults, exempt: c.Exemptions, metrics: m}
 }
 
 // Validate implements admission.Validator.
@@ -136,6 +138,7 @@ func (s *Step) isExempt(r *admission.Request) bool {
 	default:
 		return false
 	}
+	s.metrics.exempted(r)
 	return true
 }
 
@@ -163,6 +166,7 @@ func (s *Step) pod(ctx context.Context, r *admission.Request) error {
 	}
 	levels, errs, err := s.levels(ctx, r.Namespace)
 	if err != nil {
+		s.metrics.failed(r, true)
 		failure := status.Internal(fmt.Errorf("failed to lookup namespace %q", r.Namespace))
 		annotate(r, "error", fmt.Sprintf("%s: %v", failure.Message, err))
 		return failure
@@ -170,16 +174,22 @@ func (s *Step) pod(ctx context.Context, r *admission.Request) error {
 	if len(errs) == 0 && levels.FullyPrivileged() {
 		privileged := api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}
 		annotate(r, api.EnforcedPolicyAnnotationKey, privileged.String())
+		s.metrics.evaluated(r, true, levels.Enforce, "enforce")
 		return nil
 	}
 	pod, err := admission.NewObject[corev1.Pod](r)
 	if err != nil {
+		s.metrics.failed(r, true)
 		return err
 	}
 	if r.Operation == admission.Update {
 		old, err := admission.OldObject[corev1.Pod](r)
-		if err != nil || !matters(pod, old) {
+		if err != nil {
+			s.metrics.failed(r, true)
 			return err
+		}
+		if !matters(pod, old) {
+			return nil
 		}
 	}
 	return s.evaluate(r, levels, errs, &pod.ObjectMeta, &pod.Spec, true)
@@ -192,6 +202,7 @@ func (s *Step) template(ctx context.Context, r *admission.Request, template func
 	}
 	levels, errs, err := s.levels(ctx, r.Namespace)
 	if err != nil {
+		s.metrics.failed(r, true)
 		annotate(r, "error", fmt.Sprintf("failed to lookup namespace %q: %v", r.Namespace, err))
 		return nil
 	}
@@ -199,8 +210,12 @@ func (s *Step) template(ctx context.Context, r *admission.Request, template func
 		return nil
 	}
 	t, err := template(r)
-	if err != nil || t == nil {
+	if err != nil {
+		s.metrics.failed(r, true)
 		return err
+	}
+	if t == nil {
+		return nil
 	}
 	return s.evaluate(r, levels, errs, &t.ObjectMeta, &t.Spec, false)
 }
@@ -209,9 +224,11 @@ func (s *Step) template(ctx context.Context, r *admission.Request, template func
 func (s *Step) evaluate(r *admission.Request, levels api.Policy, errs field.ErrorList, m *metav1.ObjectMeta, spec *corev1.PodSpec, enforce bool) error {
 	if class := spec.RuntimeClassName; class != nil && *class != "" && slices.Contains(s.exempt.RuntimeClasses, *class) {
 		annotate(r, api.ExemptionReasonAnnotationKey, "runtimeClass")
+		s.metrics.exempted(r)
 		return nil
 	}
 	if len(errs) > 0 {
+		s.metrics.failed(r, false)
 		annotate(r, "error", fmt.Sprintf("Failed to parse policy: %v", errs.ToAggregate()))
 	}
 	results := map[api.LevelVersion]policy.AggregateCheckResult{}
@@ -226,18 +243,22 @@ func (s *Step) evaluate(r *admission.Request, levels api.Policy, errs field.Erro
 	var refusal error
 	if enforce {
 		annotate(r, api.EnforcedPolicyAnnotationKey, levels.Enforce.String())
-		if result := check(levels.Enforce); !result.Allowed {
+		result := check(levels.Enforce)
+		s.metrics.evaluated(r, result.Allowed, levels.Enforce, "enforce")
+		if !result.Allowed {
 			refusal = status.Forbidden(r.Version.Kind.GroupResource(), r.Name,
 				fmt.Errorf("violates PodSecurity %q: %s", levels.Enforce.String(), result.ForbiddenDetail()))
 		}
 	}
 	if result := check(levels.Audit); !result.Allowed {
+		s.metrics.evaluated(r, false, levels.Audit, "audit")
 		annotate(r, api.AuditViolationsAnnotationKey, fmt.Sprintf("would violate PodSecurity %q: %s", levels.Audit.String(), result.ForbiddenDetail()))
 	}
 	if refusal != nil {
 		return refusal
 	}
 	if result := check(levels.Warn); !result.Allowed {
+		s.metrics.evaluated(r, false, levels.Warn, "warn")
 		r.Warn(fmt.Sprintf("would violate PodSecurity %q: %s", levels.Warn.String(), result.ForbiddenDetail()))
 	}
 	return nil

@@ -62,8 +62,16 @@ type denial struct {
 func (p *Policies) invocations(ctx context.Context, r *admission.Request) (*enforcement, error) {
 	s := p.load()
 	found := s.index.For(r)
-	if len(found) == 0 || match.ExemptFromPolicies(r.Version.Kind) {
+	if len(found) == 0 {
 		return nil, nil
+	}
+	if match.ExemptFromPolicies(r.Version.Kind) {
+		if s.own == nil || match.IsReview(r.Version.Kind) {
+			return nil, nil
+		}
+		if found = s.own.For(r); len(found) == 0 {
+			return nil, nil
+		}
 	}
 	v := &enforcement{Policies: p, ctx: ctx, r: r, calls: make([]call, 0, len(found))}
 	for i := range found {

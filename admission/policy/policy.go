@@ -9,7 +9,8 @@
 // MutatingAdmissionPolicies, whose expressions return JSON patches or apply configurations.
 //
 // A step reads policies and bindings from the cache when they change, so that each request uses all
-// that the cache has. It compiles the expressions of a policy once, on first use.
+// that the cache has. Those from files (package manifests) come before them; a binding is for a policy
+// of its own origin. It compiles the expressions of a policy once, on first use.
 //
 // One evaluation is for one policy, one binding and one parameter object (or none). Its expressions
 // share a budget of CEL cost. The variables of the policy are computed when an expression reads
@@ -20,12 +21,13 @@
 //   - A request that no policy matches allocates nothing, however many policies
 //     there are.
 //   - If an evaluation fails, the policy's failurePolicy decides.
-//   - No policy sees the objects that configure admission.
+//   - No policy sees the objects that configure admission, except for those from files.
 //
 // Texts, codes, metrics and audit annotations are upstream's.
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"log/slog"
 	"slices"
@@ -35,6 +37,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/admission/manifests"
 	"github.com/keelson-io/keelson/admission/match"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
@@ -50,6 +53,7 @@ type Config struct {
 	Metrics    *admission.Metrics
 	Checks     *Metrics
 	Logger     *slog.Logger
+	Static     *manifests.Folder // policies and bindings from files; nil: there are none
 	// Costs, if not nil, receives the costs of each evaluation.
 	Costs func(policy, binding string, c Costs)
 }
@@ -100,8 +104,10 @@ func newPolicies(c Config, stem string) *Policies {
 // set holds all policies in force at one moment.
 type set struct {
 	policies, bindings cache.Snapshot
-	items              []*policy
+	static             *manifests.State
+	items              []*policy // those from files first
 	index              *match.Index
+	own                *match.Index // of policies from files alone; nil: there are none
 }
 
 // policy is a policy that has bindings.
@@ -132,25 +138,41 @@ type binding struct {
 
 // load returns the policies in the cache. It rebuilds the set if policies or bindings changed.
 func (p *Policies) load() *set {
-	policies, bindings := p.policies.Snapshot(), p.bindings.Snapshot()
-	if s := p.current.Load(); s != nil && s.policies.Same(policies) && s.bindings.Same(bindings) {
+	policies, bindings, static := p.policies.Snapshot(), p.bindings.Snapshot(), p.Static.Load()
+	if s := p.current.Load(); s != nil && s.policies.Same(policies) && s.bindings.Same(bindings) && s.static == static {
 		return s
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last := p.current.Load()
-	if last != nil && last.policies.Same(policies) && last.bindings.Same(bindings) {
+	if last != nil && last.policies.Same(policies) && last.bindings.Same(bindings) && last.static == static {
 		return last
 	}
-	s := p.build(policies, bindings, last)
+	s := p.build(policies, bindings, static, last)
 	p.current.Store(s)
 	return s
 }
 
-// read decodes all objects of a source in the order of their names. An object that cannot be
-// decoded is logged and skipped.
-func read[T any](p *Policies, from source, s cache.Snapshot, add func(*T)) {
-	s.Ascend("", func(o *cache.Object) bool {
+// origin is where policies or bindings are read from: the files, or a snapshot of the store.
+type origin struct {
+	static *manifests.State // nil: the snapshot
+	stored cache.Snapshot
+}
+
+// read decodes all objects of a kind in the order of their names. id changes whenever the object does.
+// An object in the store that cannot be decoded is logged and skipped.
+func read[T any](p *Policies, from source, in origin, add func(v *T, id string)) {
+	if in.static != nil {
+		for _, o := range in.static.Of(from.version) {
+			v := new(T)
+			if err := json.Unmarshal(o.JSON, v); err != nil {
+				panic("BUG: " + err.Error()) // package manifests has decoded it
+			}
+			add(v, o.ID)
+		}
+		return
+	}
+	in.stored.Ascend("", func(o *cache.Object) bool {
 		v := new(T)
 		view, err := o.View(from.version)
 		if err == nil {
@@ -159,7 +181,7 @@ func read[T any](p *Policies, from source, s cache.Snapshot, add func(*T)) {
 		if err != nil {
 			p.Logger.Error("admission policy cannot be read", "key", o.Key, "err", err)
 		} else {
-			add(v)
+			add(v, "")
 		}
 		return true
 	})
@@ -167,10 +189,8 @@ func read[T any](p *Policies, from source, s cache.Snapshot, add func(*T)) {
 
 // build returns the set of all policies that have bindings. It keeps the compiled expressions of
 // policies that did not change since last.
-func (p *Policies) build(policies, bindings cache.Snapshot, last *set) *set {
-	s := &set{policies: policies, bindings: bindings}
-	by := map[string][]*binding{}
-	p.readBindings(bindings, func(b *binding) { by[b.policy] = append(by[b.policy], b) })
+func (p *Policies) build(policies, bindings cache.Snapshot, static *manifests.State, last *set) *set {
+	s := &set{policies: policies, bindings: bindings, static: static}
 	known := map[string]*policy{}
 	if last != nil {
 		for _, old := range last.items {
@@ -178,6 +198,19 @@ func (p *Policies) build(policies, bindings cache.Snapshot, last *set) *set {
 		}
 	}
 	var criteria []match.Criteria
+	if static != nil {
+		criteria = p.add(s, criteria, known, origin{static: static}, origin{static: static})
+		s.own = match.NewIndex(slices.Clone(criteria), match.Related(p.Kinds))
+	}
+	criteria = p.add(s, criteria, known, origin{stored: policies}, origin{stored: bindings})
+	s.index = match.NewIndex(criteria, match.Related(p.Kinds))
+	return s
+}
+
+// add adds the policies of an origin that have bindings to a set, and their criteria to a list.
+func (p *Policies) add(s *set, criteria []match.Criteria, known map[string]*policy, policies, bindings origin) []match.Criteria {
+	by := map[string][]*binding{}
+	p.readBindings(bindings, func(b *binding) { by[b.policy] = append(by[b.policy], b) })
 	p.readPolicies(policies, func(v *policy) {
 		if v.bindings = by[v.name]; len(v.bindings) == 0 {
 			return
@@ -194,40 +227,39 @@ func (p *Policies) build(policies, bindings cache.Snapshot, last *set) *set {
 		}
 		criteria, s.items = append(criteria, c), append(s.items, v)
 	})
-	s.index = match.NewIndex(criteria, match.Related(p.Kinds))
-	return s
+	return criteria
 }
 
 // readBindings decodes the bindings of the step's type.
-func (p *Policies) readBindings(from cache.Snapshot, add func(*binding)) {
+func (p *Policies) readBindings(from origin, add func(*binding)) {
 	if p.mutating {
-		read(p, p.bindings, from, func(b *admissionv1.MutatingAdmissionPolicyBinding) {
+		read(p, p.bindings, from, func(b *admissionv1.MutatingAdmissionPolicyBinding, _ string) {
 			add(&binding{name: b.Name, policy: b.Spec.PolicyName, ref: b.Spec.ParamRef,
 				selector: parseParamSelector(b.Spec.ParamRef), resources: b.Spec.MatchResources})
 		})
 		return
 	}
-	read(p, p.bindings, from, func(b *admissionv1.ValidatingAdmissionPolicyBinding) {
+	read(p, p.bindings, from, func(b *admissionv1.ValidatingAdmissionPolicyBinding, _ string) {
 		add(&binding{name: b.Name, policy: b.Spec.PolicyName, ref: b.Spec.ParamRef,
 			selector: parseParamSelector(b.Spec.ParamRef), resources: b.Spec.MatchResources, actions: b.Spec.ValidationActions})
 	})
 }
 
 // readPolicies decodes the policies of the step's type.
-func (p *Policies) readPolicies(from cache.Snapshot, add func(*policy)) {
+func (p *Policies) readPolicies(from origin, add func(*policy)) {
 	if p.mutating {
-		read(p, p.policies, from, func(v *admissionv1.MutatingAdmissionPolicy) {
+		read(p, p.policies, from, func(v *admissionv1.MutatingAdmissionPolicy, id string) {
 			add(&policy{
-				name: v.Name, id: string(v.UID) + "/" + v.ResourceVersion, constraints: v.Spec.MatchConstraints, ignore: ignores(v.Spec.FailurePolicy),
+				name: v.Name, id: cmp.Or(id, string(v.UID)+"/"+v.ResourceVersion), constraints: v.Spec.MatchConstraints, ignore: ignores(v.Spec.FailurePolicy),
 				again: v.Spec.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy, params: paramKind{of: v.Spec.ParamKind},
 				mutations: sync.OnceValue(func() *mutator { return compileMutations(v, p.Metrics) }),
 			})
 		})
 		return
 	}
-	read(p, p.policies, from, func(v *admissionv1.ValidatingAdmissionPolicy) {
+	read(p, p.policies, from, func(v *admissionv1.ValidatingAdmissionPolicy, id string) {
 		add(&policy{
-			name: v.Name, id: string(v.UID) + "/" + v.ResourceVersion, constraints: v.Spec.MatchConstraints, ignore: ignores(v.Spec.FailurePolicy),
+			name: v.Name, id: cmp.Or(id, string(v.UID)+"/"+v.ResourceVersion), constraints: v.Spec.MatchConstraints, ignore: ignores(v.Spec.FailurePolicy),
 			params: paramKind{of: v.Spec.ParamKind}, program: sync.OnceValue(func() *program { return compile(v, p.Metrics) }),
 		})
 	})

@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/keelson-io/keelson/admission/storage"
 	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -156,7 +156,7 @@ func read[T any](d *jsondoc.Doc) (any, error) { return parse[T](d.AppendJSON(nil
 // parse decodes JSON.
 func parse[T any](text []byte) (any, error) {
 	v := new(T)
-	if err := json.Unmarshal(text, v); err != nil {
+	if err := kind.UnmarshalStored(text, v); err != nil {
 		return nil, status.BadRequest("%v", err)
 	}
 	return v, nil

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/admission/conditions"
+	"github.com/keelson-io/keelson/admission/manifests"
 	"github.com/keelson-io/keelson/admission/match"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/cel"
@@ -45,16 +47,19 @@ func (h *hook) kindOf() string {
 
 // set holds all webhooks of one type at one moment.
 type set struct {
-	from  cache.Snapshot
-	made  map[string]*configuration // by the key of the stored object
-	hooks []*hook
-	index *match.Index
+	from   cache.Snapshot
+	static *manifests.State
+	made   map[string]*configuration // by the key of the stored object, or the ID of the one from a file
+	hooks  []*hook                   // those from files first
+	index  *match.Index
+	own    *match.Index // of hooks from files alone; nil: there are none
 }
 
 // clients holds the HTTP clients of targets, so that their connections survive a change of the
 // configurations.
 type clients struct {
-	rooms *webhook.Rooms // for the answers of all of them
+	shared      webhook.Shared
+	credentials *webhook.Credentials
 
 	mu   sync.Mutex
 	made map[[sha256.Size]byte]*madeClient
@@ -83,7 +88,7 @@ func (c *clients) get(t webhook.Target) func() (*webhook.Client, error) {
 		c.made[id] = m
 	}
 	return func() (*webhook.Client, error) {
-		m.once.Do(func() { m.client, m.err = webhook.New(t, codec, c.rooms) })
+		m.once.Do(func() { m.client, m.err = webhook.NewWith(t, codec, c.shared, c.credentials) })
 		return m.client, m.err
 	}
 }
@@ -102,16 +107,32 @@ type configuration struct {
 	criteria []match.Criteria
 }
 
-// build reads the configurations of a snapshot, which is ordered by name. It reuses those of before
-// that have not changed. A configuration that cannot be decoded is logged and skipped.
-func (w *Webhooks) build(from cache.Snapshot, before map[string]*configuration) *set {
-	s := &set{from: from, made: map[string]*configuration{}}
+// build reads the configurations from files, and those of a snapshot. Both are ordered by name. It
+// reuses those of before that have not changed. A stored configuration that cannot be decoded is
+// logged and skipped.
+func (w *Webhooks) build(from cache.Snapshot, static *manifests.State, before map[string]*configuration) *set {
+	s := &set{from: from, static: static, made: map[string]*configuration{}}
 	var criteria []match.Criteria
+	for _, o := range static.Of(w.version) {
+		c := before[o.ID]
+		if c == nil {
+			var err error
+			if c, err = w.configuration(o.JSON, "manifest/"); err != nil {
+				panic("BUG: " + err.Error()) // package manifests has decoded it
+			}
+		}
+		s.made[o.ID] = c
+		s.hooks = append(s.hooks, c.hooks...)
+		criteria = append(criteria, c.criteria...)
+	}
+	if len(criteria) > 0 {
+		s.own = match.NewIndex(slices.Clone(criteria), match.Related(w.Kinds))
+	}
 	from.Ascend("", func(o *cache.Object) bool {
 		c := before[o.Key]
 		if c == nil || c.rev != o.Rev {
 			var err error
-			if c, err = w.configuration(o); err != nil {
+			if c, err = w.stored(o); err != nil {
 				w.Logger.Error("webhook configuration cannot be read", "key", o.Key, "err", err)
 				return true
 			}
@@ -125,21 +146,32 @@ func (w *Webhooks) build(from cache.Snapshot, before map[string]*configuration) 
 	return s
 }
 
-// configuration decodes a stored configuration of either kind. Both are read as a mutating one,
-// which has all fields of a validating one, and reinvocationPolicy.
-func (w *Webhooks) configuration(o *cache.Object) (*configuration, error) {
+// stored decodes a stored configuration.
+func (w *Webhooks) stored(o *cache.Object) (*configuration, error) {
 	view, err := o.View(w.version)
 	if err != nil {
 		return nil, err
 	}
+	c, err := w.configuration(view.JSON, "")
+	if err == nil {
+		c.rev = o.Rev
+	}
+	return c, err
+}
+
+// configuration decodes a configuration of either kind. Both are read as a mutating one, which has
+// all fields of a validating one, and reinvocationPolicy. origin begins the ids of its hooks.
+func (w *Webhooks) configuration(text []byte, origin string) (*configuration, error) {
 	var stored admissionv1.MutatingWebhookConfiguration
-	if err := json.Unmarshal(view.JSON, &stored); err != nil {
+	if err := json.Unmarshal(text, &stored); err != nil {
 		return nil, err
 	}
-	c := &configuration{rev: o.Rev}
+	c := &configuration{}
 	for i := range stored.Webhooks {
 		h := &stored.Webhooks[i]
-		c.hooks = append(c.hooks, w.hook(h, stored.Name, i))
+		made := w.hook(h, stored.Name, i)
+		made.id = origin + made.id
+		c.hooks = append(c.hooks, made)
 		m := match.Criteria{Rules: match.Rules(h.Rules), Equivalent: h.MatchPolicy != nil && *h.MatchPolicy == admissionv1.Equivalent}
 		m.Select(h.NamespaceSelector, h.ObjectSelector)
 		c.criteria = append(c.criteria, m)

@@ -5,7 +5,7 @@
 //
 // A [Webhooks] is the admission step for one type of webhook. It reads the stored configurations
 // (admissionregistration.k8s.io/v1) from the cache when they change, so that each request uses all
-// configurations that the cache has. A hook is called if its rules, selectors and match conditions
+// configurations that the cache has. Those from files (package manifests) come before them. A hook is called if its rules, selectors and match conditions
 // match the request (package match). It receives an AdmissionReview, v1 or v1beta1, with the object
 // in the version that its rule names.
 //
@@ -20,7 +20,7 @@
 //     there are.
 //   - If a call fails, the request is refused, unless the hook's failurePolicy
 //     is Ignore.
-//   - No hook sees the objects that configure admission.
+//   - No hook sees the objects that configure admission, except for those from files.
 //
 // Texts, codes, metrics and audit annotations are upstream's.
 package webhook
@@ -33,6 +33,7 @@ import (
 
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/admission/conditions"
+	"github.com/keelson-io/keelson/admission/manifests"
 	"github.com/keelson-io/keelson/admission/match"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
@@ -40,7 +41,7 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// Config has what a step needs to call webhooks. All fields but Rooms are required.
+// Config has what a step needs to call webhooks. All fields but Shared are required.
 type Config struct {
 	Kinds      func() *kind.Snapshot
 	Cache      *cache.Cache
@@ -48,7 +49,10 @@ type Config struct {
 	Authorizer authz.Authorizer // for match conditions
 	Metrics    *admission.Metrics
 	Logger     *slog.Logger
-	Rooms      *webhook.Rooms // for the answers of all webhooks of the server; nil: each has its own
+	Shared     webhook.Shared // what the clients of all webhooks of the server share
+
+	Static      *manifests.Folder    // configurations from files; nil: there are none
+	Credentials *webhook.Credentials // that webhooks get; nil: none
 }
 
 // Webhooks is the admission step for one type of webhooks.
@@ -75,25 +79,25 @@ func Validating(c Config) admission.Validator {
 // newWebhooks returns the webhooks of a resource of configurations.
 func newWebhooks(c Config, mutating bool, plural string) *Webhooks {
 	k := c.Kinds().Lookup("admissionregistration.k8s.io", plural)
-	return &Webhooks{Config: c, mutating: mutating, version: k.Storage, source: c.Cache.Resource(k.StoragePrefix), clients: clients{rooms: c.Rooms}}
+	return &Webhooks{Config: c, mutating: mutating, version: k.Storage, source: c.Cache.Resource(k.StoragePrefix), clients: clients{shared: c.Shared, credentials: c.Credentials}}
 }
 
 // load returns the webhooks in the cache. It rebuilds the set if the configurations changed.
 func (w *Webhooks) load() *set {
-	now := w.source.Snapshot()
-	if s := w.current.Load(); s != nil && s.from.Same(now) {
+	now, static := w.source.Snapshot(), w.Static.Load()
+	if s := w.current.Load(); s != nil && s.from.Same(now) && s.static == static {
 		return s
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s := w.current.Load(); s != nil && s.from.Same(now) {
+	if s := w.current.Load(); s != nil && s.from.Same(now) && s.static == static {
 		return s
 	}
 	var before map[string]*configuration
 	if s := w.current.Load(); s != nil {
 		before = s.made
 	}
-	s := w.build(now, before)
+	s := w.build(now, static, before)
 	w.current.Store(s)
 	return s
 }
@@ -130,8 +134,13 @@ func (w *Webhooks) asks(ctx context.Context, r *admission.Request, s *set, c *ma
 func (w *Webhooks) candidates(r *admission.Request) (*set, []match.Candidate) {
 	s := w.load()
 	found := s.index.For(r)
-	if len(found) == 0 || match.ExemptFromWebhooks(r.Version.Kind) {
+	switch {
+	case len(found) == 0:
+		return nil, nil
+	case !match.ExemptFromWebhooks(r.Version.Kind):
+		return s, found
+	case s.own == nil || match.IsReview(r.Version.Kind):
 		return nil, nil
 	}
-	return s, found
+	return s, s.own.For(r)
 }

@@ -23,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/keelson-io/keelson/internal/weakcert"
 )
 
 // defaultTimeout bounds one attempt.
@@ -72,13 +74,15 @@ type Client struct {
 }
 
 // New returns a Client. If codec is nil, requests can be any JSON, and answers are not decoded.
-func New(config *rest.Config, backoff wait.Backoff, codec runtime.Codec) (*Client, error) {
+// certificates counts the certificates of the webhook.
+func New(config *rest.Config, backoff wait.Backoff, codec runtime.Codec, certificates *weakcert.Counters) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeJSON
 	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
 	if codec != nil {
 		config.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec})
 	}
+	config.Wrap(certificates.Wrap)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &bounding{next} })
 	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {

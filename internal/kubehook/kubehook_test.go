@@ -56,7 +56,7 @@ func TestPost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(config, wait.Backoff{Duration: time.Millisecond, Factor: 1.5, Steps: 5}, codec)
+	c, err := New(config, wait.Backoff{Duration: time.Millisecond, Factor: 1.5, Steps: 5}, codec, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 func clientOf(t *testing.T, s *httptest.Server, path string, all *Rooms) *Client {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	c, err := New(Target{URL: s.URL + path, CABundle: ca}, serializer.NewCodecFactory(runtime.NewScheme()).LegacyCodec(), all)
+	c, err := New(Target{URL: s.URL + path, CABundle: ca}, serializer.NewCodecFactory(runtime.NewScheme()).LegacyCodec(), Shared{Rooms: all})
 	if err != nil {
 		t.Fatal(err)
 	}

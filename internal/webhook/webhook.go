@@ -30,6 +30,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
+
+	"github.com/keelson-io/keelson/internal/weakcert"
 )
 
 // Bounds of an answer, once it is decompressed.
@@ -66,10 +68,22 @@ var (
 	errForeign  = fmt.Errorf("the answer is no JSON, and has more than %d bytes", MaxForeign)
 )
 
-// New returns a client whose answers codec decodes, in rooms that it shares with others; in rooms of its own if all is nil. It does
-// not connect yet.
-func New(t Target, codec runtime.Codec, all *Rooms) (*Client, error) {
-	c := &rest.Config{QPS: -1, UserAgent: rest.DefaultKubernetesUserAgent()}
+// Shared is what the clients of all webhooks of a server share. The zero value shares nothing.
+type Shared struct {
+	Rooms        *Rooms             // for answers; nil: each client has its own
+	Certificates *weakcert.Counters // nil: certificates are not counted
+}
+
+// New returns a client whose answers codec decodes. It does not connect yet.
+func New(t Target, codec runtime.Codec, shared Shared) (*Client, error) {
+	return NewWith(t, codec, shared, nil)
+}
+
+// NewWith is New for a client that identifies itself to the webhook with the credentials for its
+// host.
+func NewWith(t Target, codec runtime.Codec, shared Shared, by *Credentials) (*Client, error) {
+	c := by.forTarget(t)
+	c.QPS, c.UserAgent = -1, rest.DefaultKubernetesUserAgent()
 	c.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec}) // decode answers whatever content type they name
 	c.ContentType = "application/json"
 	if ca := bytes.TrimSpace(t.CABundle); len(ca) > 0 {
@@ -93,6 +107,7 @@ func New(t Target, codec runtime.Codec, all *Rooms) (*Client, error) {
 		c.APIPath = t.Path
 		c.NextProtos = []string{"http/1.1"} // so that calls are spread over the host's addresses
 	}
+	c.Wrap(shared.Certificates.Wrap)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited{next} })
 	transport, err := rest.HTTPClientFor(c)
 	if err != nil {
@@ -104,6 +119,7 @@ func New(t Target, codec runtime.Codec, all *Rooms) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	all := shared.Rooms
 	if all == nil {
 		all = NewRooms(0)
 	}

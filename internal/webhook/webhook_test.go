@@ -6,9 +6,13 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
+	"log"
+	"log/slog"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -16,8 +20,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"github.com/keelson-io/keelson/internal/testcerts"
+	"github.com/keelson-io/keelson/internal/weakcert"
 )
 
 // zeros returns a text of n bytes after a first one.
@@ -45,7 +54,7 @@ func TestAnswersEnd(t *testing.T) {
 	}))
 	defer s.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	c, err := New(Target{URL: s.URL, CABundle: ca}, serializer.NewCodecFactory(runtime.NewScheme()).LegacyCodec(), nil)
+	c, err := New(Target{URL: s.URL, CABundle: ca}, serializer.NewCodecFactory(runtime.NewScheme()).LegacyCodec(), Shared{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,8 +94,36 @@ func TestLongKeysOfAuthorities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(Target{URL: "https://127.0.0.1", CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil, nil)
+	_, err = New(Target{URL: "https://127.0.0.1", CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil, Shared{})
 	if want := "caBundle: RSA key: got 8193 bits, want at most 8192"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestCertificatesAreCounted holds that a client counts a certificate without subject alternative
+// names.
+func TestCertificatesAreCounted(t *testing.T) {
+	authority := testcerts.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil)
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{testcerts.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "localhost"}}, &authority)}}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Certificate[0]})
+	reg := prometheus.NewRegistry()
+	shared := Shared{Certificates: weakcert.New(reg, slog.New(slog.DiscardHandler))}
+	c, err := New(Target{URL: strings.Replace(s.URL, "127.0.0.1", "localhost", 1), CABundle: ca}, serializer.NewCodecFactory(runtime.NewScheme()).LegacyCodec(), shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Post(context.Background(), nil); err == nil || !strings.Contains(err.Error(), "use SANs instead") {
+		t.Errorf("got %v", err)
+	}
+	const want = `# HELP apiserver_webhooks_x509_missing_san_total [BETA] Counts the number of requests to servers missing SAN extension in their serving certificate OR the number of connection failures due to the lack of x509 certificate SAN extension missing (either/or, based on the runtime environment)
+# TYPE apiserver_webhooks_x509_missing_san_total counter
+apiserver_webhooks_x509_missing_san_total 1
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "apiserver_webhooks_x509_missing_san_total"); err != nil {
+		t.Error(err)
 	}
 }
