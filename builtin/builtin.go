@@ -26,6 +26,7 @@ import (
 	"github.com/keelson-io/keelson/builtin/resource"
 	"github.com/keelson-io/keelson/builtin/scheduling"
 	"github.com/keelson-io/keelson/builtin/storage"
+	"github.com/keelson-io/keelson/builtin/storagemigration"
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/kind"
 )
@@ -95,6 +96,7 @@ func descriptions() []describe.Description {
 		resource.Kinds(),
 		scheduling.Kinds(),
 		storage.Kinds(),
+		storagemigration.Kinds(),
 	)
 }
 

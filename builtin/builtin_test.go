@@ -58,7 +58,7 @@ func own() []*kind.Version {
 // typed is a text as a Go object of v.
 func typed(t *testing.T, v *kind.Version, text []byte) runtime.Object {
 	t.Helper()
-	obj := v.Kind.Behavior.New(v)
+	obj := v.NewTyped()
 	if err := json.Unmarshal(text, obj); err != nil {
 		t.Fatalf("%s: %v\n%s", v.GVK(), err, text)
 	}
@@ -148,7 +148,7 @@ func fillOf(v *kind.Version) func(runtime.Object) {
 func TestProtobufSaysTheSame(t *testing.T) {
 	dir := examples(t)
 	for _, v := range own() {
-		pick := func(m metav1.TypeMeta) (runtime.Object, error) { return v.Kind.Behavior.New(v), nil }
+		pick := func(m metav1.TypeMeta) (*kind.GoType, error) { return v.Kind.Behavior.GoType(v), nil }
 		text, err := kind.FromProtobuf(example(t, dir, v, "pb"), pick)
 		if err != nil {
 			t.Errorf("%s: %v", v.GVK(), err)
@@ -159,7 +159,7 @@ func TestProtobufSaysTheSame(t *testing.T) {
 		if string(marshal(got)) != string(marshal(want)) {
 			t.Errorf("%s: protobuf gives\n%s\nJSON gives\n%s", v.GVK(), marshal(got), marshal(want))
 		}
-		again, err := kind.ToProtobuf(plain, v.Kind.Behavior.New(v))
+		again, err := kind.ToProtobuf(plain, v.NewTyped())
 		if err != nil {
 			t.Errorf("%s: %v", v.GVK(), err)
 			continue
@@ -247,14 +247,15 @@ func TestDefaultsAreOfFieldsThatMayBeMissing(t *testing.T) {
 	}
 }
 
-// Ledger: job-labels.
+// TestJobLabels: a job without labels gets those of its pods, with the labels that the server adds. One
+// that is sent with the labels of its pods keeps them.
 func TestJobLabels(t *testing.T) {
 	v := versionFor(t, "batch", "jobs")
 	const labels = "a b batch.kubernetes.io/controller-uid batch.kubernetes.io/job-name controller-uid job-name"
 	for _, c := range []struct{ text, want string }{
 		{jobText, strings.TrimPrefix(labels, "a b ")}, // its pods have none of their own
 		{strings.Replace(jobText, "template: {", "template: {metadata: {labels: {a: x, b: w}}, ", 1), labels},
-		{"{metadata: {labels: {b: w, a: x}}, " + strings.Replace(jobText, "template: {", "template: {metadata: {labels: {a: x, b: w}}, ", 1) + "}", labels},
+		{"{metadata: {labels: {b: w, a: x}}, " + strings.Replace(jobText, "template: {", "template: {metadata: {labels: {a: x, b: w}}, ", 1) + "}", "a b"},
 		{"{metadata: {labels: {c: z}}, " + strings.Replace(jobText, "template: {", "template: {metadata: {labels: {a: x}}, ", 1) + "}", "c"},
 	} {
 		d := read(t, v, c.text)

@@ -17,7 +17,7 @@ import (
 //go:embed definitions/*.json
 var files embed.FS
 
-// library holds the definitions that somebody has asked for.
+// library caches the definitions that were read, and the schemas made from them.
 type library struct {
 	mu    sync.Mutex
 	files map[string]map[string]*definition // by package, by name in the package
@@ -200,7 +200,7 @@ func (l *library) node(d *definition, at string, merge bool) *structural.Schema 
 // printed as null.
 func (l *library) member(in, d *definition, at, name string, merge bool) *structural.Schema {
 	s := l.node(d, at, merge)
-	if string(s.Default) == `""` && !slices.Contains(in.Required, name) && !merge { // which is not printed
+	if string(s.Default) == `""` && !slices.Contains(in.Required, name) && !printed[at] && !merge { // which is not printed
 		c := *s
 		c.Default = nil
 		s = &c
@@ -223,11 +223,15 @@ func (l *library) member(in, d *definition, at, name string, merge bool) *struct
 // printed are members that are always printed although the published schema does not say so.
 var printed = map[string]bool{
 	"autoscaling.v2.HorizontalPodAutoscalerStatus.currentMetrics": true,
+	"core.v1.GRPCAction.service":                                  true,
 	"core.v1.ProjectedVolumeSource.sources":                       true,
+	"core.v1.TypedLocalObjectReference.apiGroup":                  true,
+	"core.v1.TypedObjectReference.apiGroup":                       true,
 	"discovery.v1.EndpointSlice.endpoints":                        true,
 	"discovery.v1.EndpointSlice.ports":                            true,
 	"rbac.v1.ClusterRole.rules":                                   true,
 	"rbac.v1.Role.rules":                                          true,
+	"resource.v1.CapacityRequestPolicy.default":                   true,
 	"resource.v1.DeviceClaim.requests":                            true,
 	"storage.v1.CSINodeDriver.topologyKeys":                       true,
 }

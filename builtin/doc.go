@@ -8,9 +8,9 @@
 // versions in conformance/go.mod. The files are read and compiled for a kind when it is used first.
 // Descriptions are not in the files: documentation.go takes them from the Go modules that have
 // them, for each OpenAPI document that is made.
-// A [describe.Description] has what no schema has: names, scope, its [kind.Behavior], where objects are
-// stored, columns, selectable fields, and hooks in Go. From there on a built-in
-// kind is a [kind.Kind] like any other. There is a folder of descriptions for each API group.
+// A [describe.Description] has the parts of a kind that a schema lacks: names, scope, its
+// [kind.Behavior], the prefix of store keys, columns, selectable fields, and hooks in Go. The result is
+// a [kind.Kind] like any other. There is a folder of descriptions for each API group.
 //
 // # Terms
 //
@@ -20,17 +20,15 @@
 //
 // # Decoding
 //
-// What a client sends is read into the published Go type first and printed from
-// it: so quantities, times and numbers get the form in which Kubernetes keeps
-// them, and errors are worded as clients know them.
+// The body of a request is decoded into the published Go type, and printed from it. So quantities,
+// times and numbers get the form in which Kubernetes stores them, and errors have its texts. Answers
+// have the order of the type's fields (kind/order.go).
 //
 // # Defaults and validation
 //
-// A default that depends on nothing but where it stands is a row of the table
-// defaults, and the schema's decoder fills it in. Every other one is a hook.
-// Schemas check types, enumerations and formats. The Check hooks of kinds check
-// the rest. That is less
-// than Kubernetes checks in kinds of workloads: nothing here runs them.
+// A default that depends on its field only is a row of the table defaults, and the schema's decoder
+// fills it in. Every other one is set by a hook. Schemas check types, enumerations and formats. The
+// Check hooks of kinds check the rest; docs/compat.md lists the checks that are missing.
 //
 // # Invariants
 //

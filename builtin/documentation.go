@@ -26,6 +26,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	migrationv1 "k8s.io/api/storagemigration/v1"
 	extensions "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kube-openapi/pkg/common"
@@ -35,7 +36,7 @@ import (
 // This file finds the descriptions of definitions in the modules that define the Go types.
 
 // documentation finds descriptions. It is made for one call of published and then dropped, so that
-// a server that nobody asks for OpenAPI documents does not hold them.
+// a server without requests for OpenAPI documents does not hold them.
 type documentation struct {
 	types map[string]reflect.Type // by the name of the definition
 	// generated holds the definitions that apiextensions-apiserver publishes; nil: not made yet.
@@ -70,6 +71,7 @@ var registrations = map[string]func(*runtime.Scheme) error{
 	apiPrefix + "resource.v1":              resourcev1.AddToScheme,
 	apiPrefix + "scheduling.v1":            schedulingv1.AddToScheme,
 	apiPrefix + "storage.v1":               storagev1.AddToScheme,
+	apiPrefix + "storagemigration.v1":      migrationv1.AddToScheme,
 }
 
 // written are the descriptions that no module has, by definition.

@@ -7,10 +7,11 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file takes out of objects what Kubernetes ignores as long as a feature gate is off, and gates of alpha features are off by default.
-// An update keeps a member that the object had already, as an object may that was stored where the gate was on.
+// This file removes the members that Kubernetes ignores while a feature gate is off. The gates of
+// alpha features are off by default. An update keeps a member that the live object has: it may have
+// been stored by a server with the gate on.
 
-// gated are members of definitions that are ignored.
+// gated lists the ignored members, by schema and name. The comments name their feature gates.
 var gated = map[string]bool{
 	"core.v1.PodSpec.evictionResponders":                     true, // EvictionRequestAPI
 	"core.v1.PodSpec.schedulingGroup":                        true, // GenericWorkload
@@ -32,7 +33,7 @@ var gated = map[string]bool{
 	"core.v1.PersistentVolumeClaimStatus.healthStatus":       true, // CSIVolumeHealth
 	"storage.v1.CSINodeStatus.storageHealth":                 true,
 	"core.v1.NodeSpec.podPreemptionPolicy":                   true, // InPlacePodVerticalScalingSchedulerPreemption
-	"core.v1.NodeSpec.configSource":                          true, // a gate that is not there any more
+	"core.v1.NodeSpec.configSource":                          true, // its gate was removed
 	"core.v1.NodeStatus.config":                              true,
 	"core.v1.PodStatus.volumeHealth":                         true,
 	"core.v1.VolumeMountStatus.volumeStatus":                 true, // ImageVolumeWithDigest
@@ -46,14 +47,14 @@ var gated = map[string]bool{
 	"coordination.v1.LeaseSpec.preferredHolder":              true,
 }
 
-// gate says where in values of a definition gated members are.
+// gate is a tree of the places of gated members in the values of a schema.
 type gate struct {
-	name    string           // of the member that this is, if it is gated
-	members map[string]*gate // of an object, as far as there is something in them
-	each    *gate            // of all items of a list or values of a map
+	name    string           // the gated member itself; "" if it is not gated
+	members map[string]*gate // members of an object with gated members at or below them
+	each    *gate            // for each item of a list or value of a map
 }
 
-// gates says where in objects of a kind gated members are; nil if there are none.
+// gates returns the places of gated members in a schema, nil if it has none.
 func (l *library) gates(name string) *gate {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +66,7 @@ func (l *library) gatesOf(name string, made map[string]*gate) *gate {
 	if ok {
 		return g
 	}
-	made[name] = nil // a definition that is part of itself has nothing gated there
+	made[name] = nil // ends the recursion: a schema that contains itself has no gated member there
 	if !strings.HasPrefix(name, apiPrefix) {
 		return nil
 	}
@@ -74,7 +75,7 @@ func (l *library) gatesOf(name string, made map[string]*gate) *gate {
 	return g
 }
 
-// gatesIn says it of a definition, or of what is below it.
+// gatesIn returns the places of gated members in a definition or a part of one.
 func (l *library) gatesIn(d *definition, at string, made map[string]*gate) *gate {
 	if ref := d.reference(); ref != "" {
 		return l.gatesOf(ref, made)
@@ -126,7 +127,8 @@ func (g *gate) visit(v jsondoc.Value, see func(name string)) {
 	}
 }
 
-// without takes gated members out of a value, but for those that are kept. What holds nothing then that cannot be empty goes, too.
+// without removes the gated members of a value, except those in kept. A value that may not be empty,
+// and is empty then, is removed as well.
 func (g *gate) without(v any, keep map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -155,7 +157,7 @@ func (g *gate) without(v any, keep map[string]bool) {
 	}
 }
 
-// dropGated takes gated members out of an object that old, if there is one, has not got either.
+// dropGated removes the gated members of d that old lacks. old is nil for a new object.
 func (b *builtin) dropGated(new, old *jsondoc.Doc) {
 	all := b.gates[new.Root().Get("apiVersion").Text()]()
 	if all == nil {

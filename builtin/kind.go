@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/builtin/describe"
@@ -19,17 +18,17 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file makes Kinds of descriptions.
+// This file builds a kind.Kind from a Description.
 
-// builtin is a description at work.
+// builtin is a kind with its description. Its methods are the hooks of the kind's Behavior.
 type builtin struct {
 	describe.Description
 	lib  *library
 	made *kind.Kind
 	by   map[*kind.Version]*describe.Version
-	// fresh is the status that a new object without one gets, as JSON, by apiVersion.
+	// fresh returns the initial status of a new object as JSON, by apiVersion.
 	fresh func() map[string][]byte
-	// gates says where gated members are, by apiVersion.
+	// gates returns the places of gated members, by apiVersion.
 	gates map[string]func() *gate
 }
 
@@ -42,7 +41,7 @@ func definitionOf(group, version, name string) string {
 	return apiPrefix + first + "." + version + "." + name
 }
 
-// newKind makes the Kind of a description.
+// newKind returns the kind that a description describes.
 func newKind(lib *library, desc describe.Description) *builtin {
 	b := &builtin{Description: desc, lib: lib, by: map[*kind.Version]*describe.Version{}, gates: map[string]func() *gate{}}
 	k := &kind.Kind{
@@ -64,7 +63,7 @@ func newKind(lib *library, desc describe.Description) *builtin {
 	behavior := desc.Behavior
 	behavior.AllowUnconditionalUpdate = !desc.RequireResourceVersion
 	behavior.StatusMetadata = desc.StatusKeeps == nil || len(desc.StatusKeeps) < len(describe.WholeMetadata)
-	behavior.New = func(v *kind.Version) runtime.Object { return b.by[v].New() }
+	behavior.GoType = func(v *kind.Version) *kind.GoType { return b.by[v].GoType }
 	behavior.Decode, behavior.Strict, behavior.Load = b.decode, b.strict, b.load
 	behavior.PrepareCreate, behavior.PrepareUpdate = b.prepareCreate, b.prepareUpdate
 	behavior.Validate, behavior.ValidateUpdate = b.validate, b.validateUpdate
@@ -86,7 +85,7 @@ func newKind(lib *library, desc describe.Description) *builtin {
 	return b
 }
 
-// version makes a version, of which nothing is read yet.
+// version returns a version whose schema is read on first use.
 func (b *builtin) version(k *kind.Kind, desc *describe.Version) *kind.Version {
 	name := definitionOf(k.Group, desc.Name, k.Name)
 	roots := []string{name}
@@ -109,11 +108,11 @@ func (b *builtin) version(k *kind.Kind, desc *describe.Version) *kind.Version {
 	return v
 }
 
-// freshStatus is what the schemas make of objects without a status.
+// freshStatus returns the status that the schema of each version gives an empty object.
 func (b *builtin) freshStatus() map[string][]byte {
 	out := map[string][]byte{}
 	for v, desc := range b.by {
-		text, err := json.Marshal(desc.New())
+		text, err := json.Marshal(desc.GoType.New())
 		if err != nil {
 			panic("BUG: " + err.Error()) // a Go type of the API
 		}
@@ -129,7 +128,7 @@ func (b *builtin) freshStatus() map[string][]byte {
 	return out
 }
 
-// prepareCreate takes away what is not the client's to set.
+// prepareCreate resets the fields of a new object that clients cannot set.
 func (b *builtin) prepareCreate(d *jsondoc.Doc) {
 	b.dropGated(d, nil)
 	if b.Status && !b.KeepStatus {
@@ -189,12 +188,13 @@ func (b *builtin) validate(ctx context.Context, v *kind.Version, d *jsondoc.Doc)
 	return b.checked(ctx, v, d, nil, schema.Whole, errs)
 }
 
-// namesFinalizers reports whether finalizers have to say whose they are.
+// namesFinalizers reports whether finalizers must be qualified names, such as example.com/cleanup.
 func (b *builtin) namesFinalizers() bool {
 	return b.Group != "admissionregistration.k8s.io" && !anyFinalizer[b.Group+"/"+b.Plural]
 }
 
-// anyFinalizer are kinds, by group and plural, whose finalizers may have any name, besides those of admission.
+// anyFinalizer lists the kinds, by group and plural, whose finalizers may have any name. All kinds of
+// the group admissionregistration.k8s.io are like them.
 var anyFinalizer = map[string]bool{
 	"/events": true, "policy/poddisruptionbudgets": true, "coordination.k8s.io/leases": true, "node.k8s.io/runtimeclasses": true,
 }
@@ -207,7 +207,7 @@ func (b *builtin) validateUpdate(ctx context.Context, v *kind.Version, new, old 
 	return b.checked(ctx, v, new, old, scope, errs)
 }
 
-// checked adds what the schema and the hooks of the kind find.
+// checked adds the errors and warnings of the schema and of the hooks to errs.
 func (b *builtin) checked(ctx context.Context, v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope, errs field.ErrorList) schema.Result {
 	at := scope
 	if at != schema.Status {
@@ -231,7 +231,7 @@ func (b *builtin) checked(ctx context.Context, v *kind.Version, new, old *jsondo
 	return r
 }
 
-// once leaves out errors that say the same of the same.
+// once removes repeated errors: those with the same path and text.
 func once(errs field.ErrorList) field.ErrorList {
 	said := map[string]bool{}
 	return slices.DeleteFunc(errs, func(e *field.Error) bool {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema"
 )
@@ -213,7 +214,34 @@ func TestPodStatusKeepsDeletion(t *testing.T) {
 	}
 }
 
-// Ledger: pod-level-resources.
+// TestWholeResources holds that resources of a pod as a whole are filled in from its containers.
+func TestWholeResources(t *testing.T) {
+	v := versionFor(t, "", "pods")
+	for _, row := range []struct {
+		at              testkit.Position
+		resources, list string // of the pod, and its containers
+		want            string
+	}{
+		{testkit.Here(), `{}`, `containers: [{name: c, image: i, resources: {limits: {cpu: 1}}}]`, `{}`},
+		{testkit.Here(), `{limits: {cpu: 2}}`, `containers: [{name: c, image: i}]`, `{"limits":{"cpu":"2"},"requests":{"cpu":"2"}}`},
+		{testkit.Here(), `{limits: {cpu: 2}}`, `containers: [{name: c, image: i, resources: {requests: {cpu: 1, memory: 1Gi}}}]`,
+			`{"limits":{"cpu":"2"},"requests":{"cpu":"1","memory":"1Gi"}}`},
+		{testkit.Here(), `{requests: {cpu: 1}}`, `containers: [{name: c, image: i, resources: {limits: {cpu: 2}}}, {name: d, image: i, resources: {limits: {cpu: 3}}}]`,
+			`{"limits":{"cpu":"5"},"requests":{"cpu":"1"}}`},
+		{testkit.Here(), `{requests: {cpu: 9}}`, `containers: [{name: c, image: i, resources: {limits: {cpu: 2}}}]`, `{"limits":{"cpu":"9"},"requests":{"cpu":"9"}}`},
+		{testkit.Here(), `{requests: {cpu: 1}}`, `containers: [{name: c, image: i, resources: {limits: {cpu: 2}}}], initContainers: [{name: d, image: i}]`, `{"requests":{"cpu":"1"}}`},
+		{testkit.Here(), `{limits: {cpu: 2}}`, `containers: [{name: c, image: i, resources: {limits: {hugepages-2Mi: 4Mi, cpu: 1}}}]`,
+			`{"limits":{"cpu":"2","hugepages-2Mi":"4Mi"},"requests":{"cpu":"1","hugepages-2Mi":"4Mi"}}`},
+		{testkit.Here(), `{limits: {cpu: 2}}`, `containers: [{name: c, image: i, resources: {requests: {a.io/b: 1}, limits: {a.io/b: 1}}}]`, `{"limits":{"cpu":"2"},"requests":{"cpu":"2"}}`},
+	} {
+		d := read(t, v, `spec: {resources: `+row.resources+`, `+row.list+`}`)
+		v.PrepareCreate(d)
+		if got := string(d.Root().At("spec", "resources").AppendJSON(nil)); got != row.want {
+			t.Errorf("%s: got %s, want %s", row.at, got, row.want)
+		}
+	}
+}
+
 func TestQualityOfService(t *testing.T) {
 	v := versionFor(t, "", "pods")
 	for spec, want := range map[string]string{

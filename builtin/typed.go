@@ -1,14 +1,16 @@
 package builtin
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	kjson "sigs.k8s.io/json"
 
+	"github.com/keelson-io/keelson/builtin/describe"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -19,8 +21,8 @@ import (
 // decode reads what a client sent.
 func (b *builtin) decode(v *kind.Version, d *jsondoc.Doc, src []byte) (schema.Found, error) {
 	desc := b.by[v]
-	obj := desc.New()
-	strict, err := kjson.UnmarshalStrict(src, obj)
+	obj := desc.GoType.New()
+	strict, err := kind.UnmarshalStrict(src, obj)
 	if err != nil {
 		return 0, err
 	}
@@ -30,7 +32,16 @@ func (b *builtin) decode(v *kind.Version, d *jsondoc.Doc, src []byte) (schema.Fo
 	if desc.Fill != nil {
 		desc.Fill(obj)
 	}
-	return kind.DecodeTyped(v, d, obj, strict)
+	found, err := kind.DecodeTyped(v, d, obj, strict)
+	if err == nil && b.Decoded != nil {
+		b.Decoded(d, obj)
+	}
+	if err == nil && !b.Virtual {
+		// Upstream stores protobuf, which does not tell an empty list from none. Fields that are
+		// always printed are null then.
+		d.NullEmpty(d.Root().Node, v.Order())
+	}
+	return found, err
 }
 
 // convertible refuses an object that says it is of another kind, as upstream does: by whether there is such a kind. Another version of the
@@ -77,20 +88,61 @@ var registered = sync.OnceValue(func() map[string]bool {
 
 // strict says which fields are unknown or duplicated.
 func (b *builtin) strict(v *kind.Version, src []byte) []string {
-	return kind.StrictTexts(src, b.by[v].New())
+	return kind.StrictTexts(src, b.by[v].GoType.New())
 }
 
-// load turns what Kubernetes stored in protobuf into JSON.
+// load turns what Kubernetes stored in protobuf, or in an older version, into JSON of the present one.
 func (b *builtin) load(_ *kind.Version, raw []byte) ([]byte, error) {
 	if !kind.IsProtobuf(raw) {
-		return raw, nil
+		return b.renew(raw)
 	}
-	return kind.FromProtobuf(raw, func(m metav1.TypeMeta) (runtime.Object, error) {
+	text, err := kind.FromProtobuf(raw, func(m metav1.TypeMeta) (*kind.GoType, error) {
 		for v, desc := range b.by {
 			if v.APIVersion() == m.APIVersion && m.Kind == v.Kind.Name {
-				return desc.New(), nil
+				return desc.GoType, nil
 			}
+		}
+		if old := b.older(m.APIVersion); old != nil && m.Kind == b.Kind {
+			return old.GoType, nil
 		}
 		return nil, fmt.Errorf("stored %s: got %s, %s in protobuf", b.Kind, m.APIVersion, m.Kind)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return b.renew(text)
+}
+
+// older returns the version that is not served with an apiVersion, nil if there is none.
+func (b *builtin) older(apiVersion string) *describe.Version {
+	for i := range b.Older {
+		if gv := (metav1.GroupVersion{Group: b.Group, Version: b.Older[i].Name}); gv.String() == apiVersion {
+			return &b.Older[i]
+		}
+	}
+	return nil
+}
+
+// renew turns JSON of an older version into that of the stored one. Other JSON it returns as it is.
+func (b *builtin) renew(text []byte) ([]byte, error) {
+	if len(b.Older) == 0 || bytes.HasPrefix(text, []byte(`{"apiVersion":"`+b.made.Storage.APIVersion()+`"`)) {
+		return text, nil
+	}
+	var head metav1.TypeMeta
+	if err := json.Unmarshal(text, &head); err != nil {
+		return text, nil // the caller says what is wrong with it
+	}
+	old := b.older(head.APIVersion)
+	if old == nil {
+		return text, nil
+	}
+	obj := old.GoType.New()
+	if err := kind.UnmarshalStored(text, obj); err != nil {
+		return nil, fmt.Errorf("stored %s: %w", b.Kind, err)
+	}
+	if old.Fill != nil {
+		old.Fill(obj)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(b.made.Storage.GVK())
+	return json.Marshal(obj)
 }

@@ -3,6 +3,7 @@ package admissionregistration
 
 import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/builtin/describe"
@@ -43,12 +44,15 @@ func Kinds() []describe.Description {
 	}
 	all := []describe.Description{{
 		Kind: "MutatingWebhookConfiguration", Plural: "mutatingwebhookconfigurations", Columns: webhooks,
+		Older:    []describe.Version{describe.VersionOf(fillMutatingBeta, "v1beta1")},
 		Versions: describe.V1[admissionv1.MutatingWebhookConfiguration](nil), Check: checkWebhooks, Complete: true, Warnings: warnWebhooks,
 	}, {
 		Kind: "ValidatingWebhookConfiguration", Plural: "validatingwebhookconfigurations", Columns: webhooks,
+		Older:    []describe.Version{describe.VersionOf(fillValidatingBeta, "v1beta1")},
 		Versions: describe.V1[admissionv1.ValidatingWebhookConfiguration](nil), Check: checkWebhooks, Complete: true, Warnings: warnWebhooks,
 	}, {
 		Kind: "ValidatingAdmissionPolicy", Plural: "validatingadmissionpolicies", Status: true, Behavior: kind.Behavior{StatusKeeps: describe.WholeMetadata},
+		Older:    []describe.Version{describe.VersionOf[admissionv1beta1.ValidatingAdmissionPolicy](nil, "v1beta1")},
 		Versions: describe.V1[admissionv1.ValidatingAdmissionPolicy](nil), Check: checkValidatingPolicy, Complete: true, Warnings: warnReserved,
 		Columns: []kind.Column{
 			describe.Sizes("Validations", "Validations indicates the number of validation rules defined in this configuration", "spec", "validations"),
@@ -56,9 +60,11 @@ func Kinds() []describe.Description {
 		},
 	}, {
 		Kind: "ValidatingAdmissionPolicyBinding", Plural: "validatingadmissionpolicybindings", Columns: binding,
+		Older:    []describe.Version{describe.VersionOf[admissionv1beta1.ValidatingAdmissionPolicyBinding](nil, "v1beta1")},
 		Versions: describe.V1[admissionv1.ValidatingAdmissionPolicyBinding](nil), Check: checkValidatingBinding, Complete: true, Warnings: warnReserved,
 	}, {
 		Kind: "MutatingAdmissionPolicy", Plural: "mutatingadmissionpolicies",
+		Older:    []describe.Version{describe.VersionOf[admissionv1beta1.MutatingAdmissionPolicy](nil, "v1beta1")},
 		Versions: describe.V1[admissionv1.MutatingAdmissionPolicy](nil), Check: checkMutatingPolicy, Complete: true, Warnings: warnReserved,
 		Columns: []kind.Column{
 			describe.Sizes("Mutations", "Mutation indicates the number of mutations rules defined in this configuration", "spec", "mutations"),
@@ -66,6 +72,7 @@ func Kinds() []describe.Description {
 		},
 	}, {
 		Kind: "MutatingAdmissionPolicyBinding", Plural: "mutatingadmissionpolicybindings", Columns: binding,
+		Older:    []describe.Version{describe.VersionOf[admissionv1beta1.MutatingAdmissionPolicyBinding](nil, "v1beta1")},
 		Versions: describe.V1[admissionv1.MutatingAdmissionPolicyBinding](nil), Check: checkMutatingBinding, Complete: true, Warnings: warnReserved,
 	}}
 	for i := range all {

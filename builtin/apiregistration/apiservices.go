@@ -7,6 +7,7 @@ import (
 	"crypto/sha1"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ func Kind() *kind.Kind {
 	})
 	k := kind.NewBuiltin(kind.Kind{
 		Group: apiRegistration, Plural: "apiservices", Singular: "apiservice", Name: "APIService", Categories: []string{"api-extensions"},
-		StoragePrefix: apiRegistration + "/apiservices", Behavior: kind.Behavior{Listed: &kind.Listed{
+		StoragePrefix: apiRegistration + "/apiservices", Behavior: kind.Behavior{PrintType: reflect.TypeFor[apiService](), Listed: &kind.Listed{
 			Objects: func(_ context.Context, s kind.ListedSource) []kind.ListedObject { return listServices(s.Kinds) },
 			Refusal: "say what this server serves itself: they cannot be written or watched, and no API of another server is served",
 		}},
@@ -60,7 +61,7 @@ var priorities = map[string]int32{
 	"autoscaling": 17500, "batch": 17400, "certificates.k8s.io": 17300, "networking.k8s.io": 17200, "policy": 17100,
 	"rbac.authorization.k8s.io": 17000, "storage.k8s.io": 16800, "admissionregistration.k8s.io": 16700, "apiextensions.k8s.io": 16700,
 	"scheduling.k8s.io": 16600, "coordination.k8s.io": 16500, "node.k8s.io": 16300, "discovery.k8s.io": 16200, "resource.k8s.io": 16200,
-	"flowcontrol.apiserver.k8s.io": 16100,
+	"flowcontrol.apiserver.k8s.io": 16100, "storagemigration.k8s.io": 15800,
 }
 
 // versionPriorities has the priorities of versions that differ from 15.

@@ -200,11 +200,8 @@ func checkStatefulSet(new, old *jsondoc.Doc) field.ErrorList {
 		return errs
 	}
 	was := describe.ReadAs[appsv1.StatefulSetSpec](old.Root().Get("spec"))
-	if spec.VolumeClaimTemplates == nil {
-		spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{}
-	}
-	if was.VolumeClaimTemplates == nil {
-		was.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{}
+	if len(spec.VolumeClaimTemplates) == 0 && len(was.VolumeClaimTemplates) == 0 {
+		was.VolumeClaimTemplates = spec.VolumeClaimTemplates // null and [] are the same
 	}
 	errs = append(errs, keptSelector(spec.Selector, was.Selector, path.Child("selector"))...)
 	for _, kept := range []struct {

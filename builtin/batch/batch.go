@@ -2,6 +2,7 @@
 package batch
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ func Kinds() []describe.Description {
 			describe.Timed("Duration", "Time required to complete the job.", jobDuration),
 			describe.AgeColumn(),
 		}, describe.TemplateColumns(batchv1.JobSpec{}.SwaggerDoc()["selector"])...),
-		Create: createJob, Check: describe.Both(describe.UnlessStatus(checkJob), checkJobStatus), Warnings: core.JobWarnings("spec"),
+		Decoded: shareLabels, Create: createJob, Check: describe.Both(describe.UnlessStatus(checkJob), checkJobStatus), Warnings: core.JobWarnings("spec"),
 	}, {
 		Group: "batch", Kind: "CronJob", Plural: "cronjobs", ShortNames: []string{"cj"}, Categories: describe.AllCategory,
 		Versions: describe.V1[batchv1.CronJob](fillCronJob), Status: true, Generation: true,
@@ -107,20 +108,20 @@ func createJob(d *jsondoc.Doc) {
 		return
 	}
 	uid := strings.Clone(o.UID())
-	template := []string{"spec", "template", "metadata", "labels"}
-	// A job without labels has the labels of its pods, and the server adds the same to both.
+	// A job that is sent without labels has the labels of its pods, and the server adds the same to
+	// both. One that is sent with the same labels as its pods keeps them.
 	own := o.Meta().Get("labels")
-	shared := own.Len() == 0 || jsondoc.Equal(own, d.Root().At(template...))
+	shared := own.Len() == 0 || own.Node == d.Root().At(templateLabels...).Node
 	for _, label := range []struct{ name, value string }{
 		{"job-name", strings.Clone(o.Name())}, {batchv1.JobNameLabel, strings.Clone(o.Name())},
 		{"controller-uid", uid}, {batchv1.ControllerUidLabel, uid},
 	} {
-		if !d.Root().At(append(template, label.name)...).Exists() {
-			d.Set(d.NewString(label.value), append(template, label.name)...)
+		if !d.Root().At(append(slices.Clone(templateLabels), label.name)...).Exists() {
+			d.Set(d.NewString(label.value), append(slices.Clone(templateLabels), label.name)...)
 		}
 	}
 	d.Set(d.NewString(uid), "spec", "selector", "matchLabels", batchv1.ControllerUidLabel)
 	if shared {
-		d.Set(d.Import(d.Root().At(template...)), "metadata", "labels")
+		d.Set(d.Import(d.Root().At(templateLabels...)), "metadata", "labels")
 	}
 }

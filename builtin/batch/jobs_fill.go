@@ -1,20 +1,22 @@
 package batch
 
 import (
-	"maps"
+	"reflect"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/keelson-io/keelson/builtin/core"
 	"github.com/keelson-io/keelson/builtin/describe"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // fillJob sets the defaults of a new job.
 func fillJob(j *batchv1.Job) {
 	fillJobSpec(&j.Spec)
 	if labels := j.Spec.Template.Labels; labels != nil && len(j.Labels) == 0 {
-		j.Labels = maps.Clone(labels)
+		j.Labels = labels // the same map, see shareLabels
 	}
 	if j.Spec.Completions == nil && j.Spec.Parallelism == nil {
 		j.Spec.Completions = new(int32(1))
@@ -32,6 +34,19 @@ func fillJob(j *batchv1.Job) {
 		replacement = batchv1.Failed
 	}
 	describe.OrDefault(&j.Spec.PodReplacementPolicy, replacement)
+}
+
+// templateLabels is the path of the labels of a job's pods.
+var templateLabels = []string{"spec", "template", "metadata", "labels"}
+
+// shareLabels makes the labels of the job and those of its pods one node, if they are one map in the
+// Go object: the job was sent without labels. The labels that the server adds to the pods of a new
+// job are added to the job, too, if they share the node.
+func shareLabels(d *jsondoc.Doc, obj runtime.Object) {
+	j := obj.(*batchv1.Job)
+	if len(j.Labels) > 0 && reflect.ValueOf(j.Labels).Pointer() == reflect.ValueOf(j.Spec.Template.Labels).Pointer() {
+		d.Set(d.Root().At(templateLabels...).Node, "metadata", "labels")
+	}
 }
 
 // fillJobSpec sets the few defaults that both jobs and templates of jobs have.

@@ -29,12 +29,14 @@ func Kinds() []describe.Description {
 	bundle, request := certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc(), certificatesv1.PodCertificateRequestSpec{}.SwaggerDoc()
 	return []describe.Description{{
 		Group: group, Kind: "ClusterTrustBundle", Plural: "clustertrustbundles", Behavior: kind.Behavior{StoredAs: "v1beta1"}, ClusterScoped: true, RequireResourceVersion: true,
+		Older:    []describe.Version{describe.VersionOf[certificatesv1beta1.ClusterTrustBundle](nil, "v1beta1")},
 		Versions: describe.V1[certificatesv1.ClusterTrustBundle](nil), ValidName: anyName,
 		Fields:  []kind.Selectable{kind.NewSelectable(".spec.signerName")},
 		Columns: []kind.Column{describe.OrNone("SignerName", bundle["signerName"], "<none>", "spec", "signerName")},
 		Check:   describe.Both(describe.Immutable("spec", "signerName"), checkBundle),
 	}, {
 		Group: group, Kind: "PodCertificateRequest", Plural: "podcertificaterequests", Behavior: kind.Behavior{StoredAs: "v1beta1", StatusKeeps: describe.WholeMetadata}, RequireResourceVersion: true, Status: true,
+		Older:    []describe.Version{describe.VersionOf[certificatesv1beta1.PodCertificateRequest](nil, "v1beta1")},
 		Versions: describe.V1[certificatesv1.PodCertificateRequest](nil),
 		Fields:   []kind.Selectable{kind.NewSelectable(".spec.signerName"), kind.NewSelectable(".spec.podName"), kind.NewSelectable(".spec.nodeName")},
 		Columns: []kind.Column{

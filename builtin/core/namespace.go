@@ -31,6 +31,7 @@ func Namespaces() *kind.Kind {
 			"conditions": structural.Conditions(nil),
 		}),
 	})
+	goType := kind.NewGoType(func() runtime.Object { return new(corev1.Namespace) })
 	return kind.NewBuiltin(kind.Kind{
 		Plural: "namespaces", Singular: "namespace", Name: "Namespace", ShortNames: []string{"ns"},
 		StoragePrefix: "namespaces",
@@ -38,7 +39,7 @@ func Namespaces() *kind.Kind {
 			AllowUnconditionalUpdate: true,
 			OneByOne:                 true,
 			Subresources:             []kind.Subresource{{Name: "finalize", Verbs: []string{"update"}, Scope: kind.Finalize}},
-			New:                      func(*kind.Version) runtime.Object { return new(corev1.Namespace) },
+			GoType:                   func(*kind.Version) *kind.GoType { return goType },
 			Load:                     loadNamespace,
 			Decode:                   decodeNamespace,
 			PrepareCreate:            prepareNamespace,
@@ -58,11 +59,11 @@ func loadNamespace(v *kind.Version, raw []byte) ([]byte, error) {
 	if !kind.IsProtobuf(raw) {
 		return raw, nil
 	}
-	return kind.FromProtobuf(raw, func(m metav1.TypeMeta) (runtime.Object, error) {
+	return kind.FromProtobuf(raw, func(m metav1.TypeMeta) (*kind.GoType, error) {
 		if m.APIVersion != "v1" || m.Kind != "Namespace" {
 			return nil, fmt.Errorf("stored Namespace: got %s, %s in protobuf", m.APIVersion, m.Kind)
 		}
-		return new(corev1.Namespace), nil
+		return v.Kind.Behavior.GoType(v), nil
 	})
 }
 

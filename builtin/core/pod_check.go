@@ -44,6 +44,9 @@ func checkPod(_ *kind.Version, d, old *jsondoc.Doc, scope schema.Scope) field.Er
 	if old != nil && scope == describe.PartEphemeral {
 		errs = append(errs, checkEphemeralUpdate(spec, describe.ReadAs[corev1.PodSpec](old.Root().Get("spec")), path.Child("ephemeralContainers"))...)
 	}
+	if old != nil && scope == describe.PartResize {
+		errs = checkResize(describe.ReadAs[corev1.Pod](d.Root()), describe.ReadAs[corev1.Pod](old.Root()), errs)
+	}
 	return errs
 }
 
@@ -100,6 +103,7 @@ func checkPodSpec(spec *corev1.PodSpec, path *field.Path, claims []corev1.Volume
 	errs = append(errs, c.checkResourceClaims()...)
 	errs = append(errs, c.checkOwnUsers()...)
 	errs = append(errs, c.checkContainers()...)
+	errs = append(errs, c.checkWholeResources()...)
 	errs = append(errs, c.checkPolicies()...)
 	errs = append(errs, c.checkNames()...)
 	errs = append(errs, c.checkNetwork()...)
@@ -107,7 +111,7 @@ func checkPodSpec(spec *corev1.PodSpec, path *field.Path, claims []corev1.Volume
 	errs = append(errs, c.checkPlacement()...)
 	errs = append(errs, c.checkHostName()...)
 	if c.Overhead != nil {
-		errs = append(errs, checkRequirements(&corev1.ResourceRequirements{Limits: c.Overhead}, c.path.Child("overhead"))...)
+		errs = append(errs, checkRequirements(&corev1.ResourceRequirements{Limits: c.Overhead}, c.path.Child("overhead"), CheckResourceName)...)
 	}
 	errs = append(errs, c.checkSystem()...)
 	return append(errs, c.checkFileKeys()...)

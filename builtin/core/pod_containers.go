@@ -66,7 +66,7 @@ func (c *podCheck) checkContainer(x *corev1.Container, path *field.Path) field.E
 	errs = append(errs, checkEnv(x, path)...)
 	errs = append(errs, c.checkMounts(x, path.Child("volumeMounts"))...)
 	errs = append(errs, c.checkDevices(x, path.Child("volumeDevices"))...)
-	errs = append(errs, checkRequirements(&x.Resources, path.Child("resources"))...)
+	errs = append(errs, checkRequirements(&x.Resources, path.Child("resources"), CheckResourceName)...)
 	errs = append(errs, c.checkClaimNames(x, path.Child("resources", "claims"))...)
 	errs = append(errs, c.checkResizing(x.ResizePolicy, path.Child("resizePolicy"))...)
 	return append(errs, c.checkContainerSecurity(x.SecurityContext, path.Child("securityContext"))...)
@@ -341,15 +341,18 @@ func CheckResourceName(path *field.Path, name corev1.ResourceName) field.ErrorLi
 	if errs := describe.Invalid(path, name, validation.IsQualifiedName(string(name))); errs != nil {
 		return errs
 	}
-	huge := strings.HasPrefix(string(name), hugePages)
-	if strings.Contains(string(name), "/") || huge || slices.Contains(containerResources, name) {
+	if strings.Contains(string(name), "/") || isHugePages(name) || slices.Contains(containerResources, name) {
 		return nil
 	}
-	var errs field.ErrorList
-	if !slices.Contains(otherResources, name) {
-		errs = append(errs, field.Invalid(path, name, "must be a standard resource type or fully qualified"))
+	return append(checkStandard(path, name), field.Invalid(path, name, "must be a standard resource for containers"))
+}
+
+// checkStandard refuses the name of a resource without a domain that is not a standard one.
+func checkStandard(path *field.Path, name corev1.ResourceName) field.ErrorList {
+	if strings.Contains(string(name), "/") || isHugePages(name) || slices.Contains(containerResources, name) || slices.Contains(otherResources, name) {
+		return nil
 	}
-	return append(errs, field.Invalid(path, name, "must be a standard resource for containers"))
+	return field.ErrorList{field.Invalid(path, name, "must be a standard resource type or fully qualified")}
 }
 
 // CheckQuantity refuses a negative quantity, and a fraction if it has to be whole.
@@ -364,17 +367,17 @@ func CheckQuantity(path *field.Path, q resource.Quantity, whole bool) field.Erro
 	return errs
 }
 
-// checkRequirements checks requests and limits; no request is above its limit.
-func checkRequirements(r *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
+// checkRequirements checks requests and limits, and their names by checkName. No request may be above its limit.
+func checkRequirements(r *corev1.ResourceRequirements, path *field.Path, checkName func(*field.Path, corev1.ResourceName) field.ErrorList) field.ErrorList {
 	var errs field.ErrorList
 	limits, requests := path.Child("limits"), path.Child("requests")
 	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
-		errs = append(errs, CheckResourceName(limits.Key(string(name)), name)...)
+		errs = append(errs, checkName(limits.Key(string(name)), name)...)
 		errs = append(errs, CheckQuantity(limits.Key(string(name)), r.Limits[name], isExtended(name))...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
-		q, fixed := r.Requests[name], isExtended(name) || strings.HasPrefix(string(name), hugePages)
-		errs = append(errs, CheckResourceName(requests.Key(string(name)), name)...)
+		q, fixed := r.Requests[name], isExtended(name) || isHugePages(name)
+		errs = append(errs, checkName(requests.Key(string(name)), name)...)
 		errs = append(errs, CheckQuantity(requests.Key(string(name)), q, isExtended(name))...)
 		limit, ok := r.Limits[name]
 		switch {
@@ -385,6 +388,10 @@ func checkRequirements(r *corev1.ResourceRequirements, path *field.Path) field.E
 		case ok && q.Cmp(limit) > 0:
 			errs = append(errs, field.Invalid(requests, q.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
 		}
+	}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(r.Limits)), maps.Keys(r.Requests))
+	if slices.ContainsFunc(names, isHugePages) && !slices.Contains(names, corev1.ResourceCPU) && !slices.Contains(names, corev1.ResourceMemory) {
+		errs = append(errs, field.Forbidden(path, "HugePages require cpu or memory"))
 	}
 	return errs
 }

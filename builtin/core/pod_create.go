@@ -3,7 +3,6 @@ package core
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -15,8 +14,8 @@ import (
 
 // This file sets the fields of new pods.
 
-// createPod sets the first status of a new pod, and adds the values of its own labels to the
-// selectors of its placement.
+// createPod sets the first status of a new pod, adds the values of its own labels to the selectors
+// of its placement, and fills in the resources of the pod as a whole.
 func createPod(d *jsondoc.Doc) {
 	spec := describe.ReadAs[corev1.PodSpec](d.Root().Get("spec"))
 	if len(spec.SchedulingGates) > 0 {
@@ -28,6 +27,9 @@ func createPod(d *jsondoc.Doc) {
 	own := describe.ReadAs[metav1.ObjectMeta](d.Root().Get("metadata")).Labels
 	if placeByLabels(spec, own) {
 		describe.SetAs(d, spec, "spec")
+	}
+	if fillWholeResources(spec) {
+		describe.SetAs(d, spec.Resources, "spec", "resources")
 	}
 	d.Set(d.NewString(string(corev1.PodPending)), "status", "phase")
 	d.Set(d.NewString(string(qosClass(spec))), "status", "qosClass")
@@ -103,7 +105,7 @@ func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 
 // isPodLevel reports whether a resource may be set for a pod as a whole.
 func isPodLevel(name corev1.ResourceName) bool {
-	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), hugePages)
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || isHugePages(name)
 }
 
 // usesCompute reports whether a container has requests or limits for CPU or memory.

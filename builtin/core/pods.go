@@ -84,7 +84,10 @@ func binding() describe.Description {
 
 // eviction requests that a pod leaves its node.
 func eviction() describe.Description {
-	return describe.Description{Group: policyv1.GroupName, Kind: "Eviction", Plural: "evictions", Versions: describe.V1[policyv1.Eviction](nil)}
+	return describe.Description{
+		Group: policyv1.GroupName, Kind: "Eviction", Plural: "evictions", Versions: describe.V1[policyv1.Eviction](nil),
+		Behavior: kind.Behavior{BodyVersions: []string{"policy/v1beta1"}},
+	}
 }
 
 // updatePodPart keeps all of a pod but the part that the subresource changes.
@@ -94,6 +97,9 @@ func updatePodPart(new, old *jsondoc.Doc, scope schema.Scope) {
 		keep = append(keep[:2], []string{"spec", "containers"}, []string{"spec", "initContainers"}, []string{"spec", "resources"})
 	}
 	kind.KeepAllBut(new, old, keep...)
+	if scope == describe.PartResize {
+		keepResized(new, old)
+	}
 }
 
 // controllerColumns returns the columns of replication controllers, whose selectors are plain maps.

@@ -22,11 +22,14 @@ import (
 // Description has everything about a kind that its schema does not have. Group, Kind, Plural and
 // Versions are required.
 type Description struct {
-	Group         string
-	Kind          string
-	Plural        string
-	Versions      []Version // the stored one first
-	ClusterScoped bool      // it is not namespaced
+	Group    string
+	Kind     string
+	Plural   string
+	Versions []Version // the stored one first
+	// Older are versions in which Kubernetes may have stored objects, and which are not served. They
+	// have the fields of the stored version; Fill sets the defaults that differ from it.
+	Older         []Version
+	ClusterScoped bool // it is not namespaced
 
 	Singular               string // "": the kind in lower case
 	ShortNames, Categories []string
@@ -49,6 +52,8 @@ type Description struct {
 	// New, Decode, Strict, Load, PrepareCreate, PrepareUpdate, Validate and ValidateUpdate.
 	kind.Behavior
 
+	// Decoded changes a document that was made from the Go object obj, which a client sent.
+	Decoded func(d *jsondoc.Doc, obj runtime.Object)
 	// Create and Update change an object before it is checked; Update is not
 	// called for subresources.
 	Create func(d *jsondoc.Doc)
@@ -84,8 +89,8 @@ type OwnKindSubresource struct {
 
 // Version is a version of a kind. Its schema is that of its Go type.
 type Version struct {
-	Name string
-	New  func() runtime.Object
+	Name   string
+	GoType *kind.GoType
 	// Fill sets the defaults that depend on other fields; nil: there are none.
 	Fill func(runtime.Object)
 }
@@ -101,7 +106,7 @@ func V1[T any, P object[T]](fill func(P)) []Version { return []Version{VersionOf
 
 // VersionOf returns a version for a Go type.
 func VersionOf[T any, P object[T]](fill func(P), name string) Version {
-	v := Version{Name: name, New: func() runtime.Object { return P(new(T)) }}
+	v := Version{Name: name, GoType: kind.NewGoType(func() runtime.Object { return P(new(T)) })}
 	if fill != nil {
 		v.Fill = func(obj runtime.Object) { fill(obj.(P)) }
 	}

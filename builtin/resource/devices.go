@@ -7,6 +7,7 @@ import (
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/builtin/describe"
@@ -50,6 +51,7 @@ func Kinds() []describe.Description {
 		Check: describe.Both(describe.UnlessStatus(checkSlice), describe.Both(describe.Immutable("spec", "pool", "name"), describe.Both(describe.Immutable("spec", "driver"), describe.Immutable("spec", "nodeName")))),
 	}, {
 		Kind: "DeviceTaintRule", Plural: "devicetaintrules", Behavior: kind.Behavior{StoredAs: "v1beta2", StatusKeeps: describe.WholeMetadata}, RequireResourceVersion: true, ClusterScoped: true, Status: true, Generation: true,
+		Older:    []describe.Version{describe.VersionOf[resourcev1beta2.DeviceTaintRule](nil, "v1beta2")},
 		Versions: describe.V1(func(r *resourcev1.DeviceTaintRule) { fillTaint(&r.Spec.Taint) }), Check: describe.UnlessStatus(checkTaintRule),
 		Columns: []kind.Column{
 			describe.Cell("Key", taint["key"], describe.TextAt("spec", "taint", "key")),
