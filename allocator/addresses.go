@@ -93,9 +93,9 @@ func (r *addressRange) each(offset, n uint64, fn func(netip.Addr) bool) {
 	}
 }
 
-// ranges returns the ranges of the server's family from which addresses are allocated: those of the
+// ranges returns the ranges from which addresses of some families are allocated: those of the
 // ServiceCIDRs that are ready.
-func (a *Allocator) ranges() []*addressRange {
+func (a *Allocator) ranges(families ...corev1.IPFamily) []*addressRange {
 	var all []*addressRange
 	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "servicecidrs")
 	found := false
@@ -114,15 +114,20 @@ func (a *Allocator) ranges() []*addressRange {
 			return true
 		}
 		for _, c := range d.Root().At("spec", "cidrs").Items() {
-			if p, err := netip.ParsePrefix(c.Text()); err == nil && networking.FamilyOf(p.Addr()) == a.family() &&
+			if p, err := netip.ParsePrefix(c.Text()); err == nil && slices.Contains(families, networking.FamilyOf(p.Addr())) &&
 				!slices.ContainsFunc(all, func(r *addressRange) bool { return r.prefix == p.Masked() }) {
 				all = append(all, newRange(p))
 			}
 		}
 		return true
 	})
-	if !found { // as long as nobody has made one
-		all = append(all, newRange(a.Range))
+	if found {
+		return all
+	}
+	for _, p := range a.Ranges { // as long as nobody has made a ServiceCIDR
+		if slices.Contains(families, networking.FamilyOf(p.Addr())) {
+			all = append(all, newRange(p))
+		}
 	}
 	return all
 }
@@ -137,13 +142,14 @@ func isReady(d *jsondoc.Doc) bool {
 	return true
 }
 
-// allocateIP allocates an address for a service: the requested one, or any if asked is "".
-func (a *Allocator) allocateIP(ctx context.Context, asked string, of networkingv1.ParentReference, dryRun bool) (string, error) {
+// allocateIP allocates an address of a family for a service: the requested one, or any if asked is
+// "".
+func (a *Allocator) allocateIP(ctx context.Context, family corev1.IPFamily, asked string, of networkingv1.ParentReference, dryRun bool) (string, error) {
 	res := a.Cache.Resource(a.Kinds.Load().Lookup(networkingv1.GroupName, "servicecidrs").StoragePrefix)
 	if err := res.Fresh(ctx); err != nil {
 		return "", err
 	}
-	ranges := a.ranges()
+	ranges := a.ranges(family)
 	if asked != "" {
 		return asked, a.allocateAsked(ctx, asked, ranges, of, dryRun)
 	}
@@ -217,7 +223,7 @@ func (a *Allocator) create(ctx context.Context, addr netip.Addr, of networkingv1
 	body, err := json.Marshal(&networkingv1.IPAddress{
 		TypeMeta: metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "IPAddress"},
 		ObjectMeta: metav1.ObjectMeta{Name: addr.String(), Labels: map[string]string{
-			networkingv1.LabelIPAddressFamily: string(networking.FamilyOf(addr)), networkingv1.LabelManagedBy: manager,
+			networkingv1.LabelIPAddressFamily: string(networking.FamilyOf(addr)), networkingv1.LabelManagedBy: ManagedBy,
 		}},
 		Spec: networkingv1.IPAddressSpec{ParentRef: &of},
 	})
@@ -232,8 +238,8 @@ func (a *Allocator) create(ctx context.Context, addr netip.Addr, of networkingv1
 	return nil
 }
 
-// manager is the value of the label managed-by of the IPAddresses of services.
-const manager = "ipallocator.k8s.io"
+// ManagedBy is the value of the label managed-by of the IPAddresses of services.
+const ManagedBy = "ipallocator.k8s.io"
 
 // releaseAddress deletes an IPAddress if it is that of the service.
 func (a *Allocator) releaseAddress(ctx context.Context, ip string, of networkingv1.ParentReference) error {
@@ -274,7 +280,7 @@ func (a *Allocator) ensureRange(ctx context.Context) error {
 		body, err := json.Marshal(&networkingv1.ServiceCIDR{
 			TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "ServiceCIDR"},
 			ObjectMeta: metav1.ObjectMeta{Name: defaultRange},
-			Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{a.Range.Masked().String()}},
+			Spec:       networkingv1.ServiceCIDRSpec{CIDRs: a.cidrs()},
 		})
 		if err != nil {
 			return err
@@ -288,15 +294,33 @@ func (a *Allocator) ensureRange(ctx context.Context) error {
 // defaultRange is the name of the default ServiceCIDR, which is created again if it is deleted.
 const defaultRange = "kubernetes"
 
-// readyRange sets the condition Ready of the default ServiceCIDR, if its range is the configured
-// one and the condition is not set yet.
+// cidrs returns the configured ranges as texts.
+func (a *Allocator) cidrs() []string {
+	var all []string
+	for _, r := range a.Ranges {
+		all = append(all, r.Masked().String())
+	}
+	return all
+}
+
+// readyRange sets the condition Ready of the default ServiceCIDR, if its ranges are the configured
+// ones and the condition is not set yet. If a second range was configured since the ServiceCIDR was
+// created, it adds the range.
 func (a *Allocator) readyRange(ctx context.Context, k *kind.Kind, d *jsondoc.Doc) error {
-	cidrs := d.Root().At("spec", "cidrs")
 	if (meta.Object{Doc: d}).DeletionTimestamp() != "" {
 		return nil
 	}
-	if cidrs.Len() != 1 || cidrs.Item(0).Text() != a.Range.Masked().String() {
-		a.Logger.Warn("addresses of services are those of the default ServiceCIDR, and not of the configured range", "configured", a.Range.Masked().String())
+	var have []string
+	for _, c := range d.Root().At("spec", "cidrs").Items() {
+		have = append(have, strings.Clone(c.Text()))
+	}
+	switch want := a.cidrs(); {
+	case len(want) == 2 && slices.Equal(have, want[:1]):
+		if err := a.addRange(ctx, k, want); err != nil {
+			return err
+		}
+	case !slices.Equal(have, want):
+		a.Logger.Warn("addresses of services are those of the default ServiceCIDR, and not of the configured ranges", "configured", want, "default", have)
 		return nil
 	}
 	for _, c := range d.Root().At("status", "conditions").Items() {
@@ -315,6 +339,19 @@ func (a *Allocator) readyRange(ctx context.Context, k *kind.Kind, d *jsondoc.Doc
 		return err
 	}
 	return a.Status.Apply(ctx, k, "", defaultRange, "status", body)
+}
+
+// addRange sets the ranges of the default ServiceCIDR, which had the first of them only.
+func (a *Allocator) addRange(ctx context.Context, k *kind.Kind, cidrs []string) error {
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": networkingv1.SchemeGroupVersion.String(), "kind": "ServiceCIDR", "metadata": map[string]any{"name": defaultRange},
+		"spec": map[string]any{"cidrs": cidrs},
+	})
+	if err != nil {
+		return err
+	}
+	a.Logger.Info("the default ServiceCIDR gets a second range", "ranges", cidrs)
+	return a.Status.Apply(ctx, k, "", defaultRange, "", body)
 }
 
 // loaded has the fields that the allocator needs of a stored IPAddress or service.

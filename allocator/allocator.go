@@ -70,8 +70,10 @@ type Allocator struct {
 	API    API // of the server
 	Status API // for the status of the default ServiceCIDR, whose manager is [StatusManager]
 
-	Range netip.Prefix      // of addresses, for a store without a ServiceCIDR
-	Ports utilnet.PortRange // of nodes
+	// Ranges has the ranges of addresses, for a store without a ServiceCIDR: one, or one of each IP
+	// family. The first has the addresses of services that do not name a family.
+	Ranges []netip.Prefix
+	Ports  utilnet.PortRange // of nodes
 
 	// Patience is how long an address or port may be reserved before its service is stored. It must
 	// be longer than a request can last. 0 means a minute.
@@ -118,11 +120,11 @@ func (a *Allocator) Claim(ctx context.Context, next, old *jsondoc.Doc, dryRun bo
 		if was, _, err = read(old); err != nil {
 			return nil, err
 		}
-		networking.OnRead(was, a.family())
+		networking.OnRead(was, a.families()[0])
 		networking.Keep(s, was)
 	}
 	networking.Normalize(s, was)
-	if errs := networking.Families(s, was, a.family()); len(errs) > 0 {
+	if errs := networking.Families(s, was, a.families()); len(errs) > 0 {
 		return nil, invalid(s, errs...)
 	}
 	c := &claims{a: a}
@@ -162,24 +164,30 @@ func (a *Allocator) Release(gone *jsondoc.Doc) {
 	c.finish(true)
 }
 
-// family returns the IP family of the configured range. Services have addresses of this family
-// only.
-func (a *Allocator) family() corev1.IPFamily { return networking.FamilyOf(a.Range.Addr()) }
+// families returns the IP families of the configured ranges. Services have addresses of these
+// families only.
+func (a *Allocator) families() []corev1.IPFamily {
+	var all []corev1.IPFamily
+	for _, r := range a.Ranges {
+		all = append(all, networking.FamilyOf(r.Addr()))
+	}
+	return all
+}
 
 // claims has the addresses and ports that a change of a service reserves, and those that it does
 // not need any more.
 type claims struct {
 	a          *Allocator
 	of         networkingv1.ParentReference
-	address    string  // reserved; "": none
-	ports      []int32 // likewise
+	addresses  []string // reserved
+	ports      []int32  // reserved
 	freed      []string
 	freedPorts []int32
 }
 
 // isEmpty reports whether there is nothing to release, whatever the outcome of the write.
 func (c *claims) isEmpty() bool {
-	return c.address == "" && len(c.ports)+len(c.freed)+len(c.freedPorts) == 0
+	return len(c.addresses)+len(c.ports)+len(c.freed)+len(c.freedPorts) == 0
 }
 
 // allocate reserves the missing addresses and ports of the service, and sets them in s.
@@ -190,7 +198,7 @@ func (c *claims) allocate(ctx context.Context, s, was *corev1.Service, dryRun bo
 			return err
 		}
 	}
-	if err := c.allocateAddress(ctx, s, was, dryRun); err != nil {
+	if err := c.allocateAddresses(ctx, s, was, dryRun); err != nil {
 		return err
 	}
 	return c.allocatePorts(ctx, s, was, dryRun)
@@ -201,10 +209,7 @@ func (c *claims) allocate(ctx context.Context, s, was *corev1.Service, dryRun bo
 func (c *claims) finish(stored bool) {
 	ips, ports := c.freed, c.freedPorts
 	if !stored {
-		ports, ips = c.ports, nil
-		if c.address != "" {
-			ips = []string{c.address}
-		}
+		ips, ports = c.addresses, c.ports
 	}
 	if len(ips)+len(ports) == 0 {
 		return
@@ -221,10 +226,11 @@ func (c *claims) finish(stored bool) {
 	}
 }
 
-// allocateAddress reserves the address of a service that has none, and sets it in s. The address of
-// a service that must not keep it is added to c.freed.
-func (c *claims) allocateAddress(ctx context.Context, s, was *corev1.Service, dryRun bool) error {
+// allocateAddresses reserves the addresses that a service lacks, one for each of its families, and
+// sets them in s. Addresses that it must not keep are added to c.freed.
+func (c *claims) allocateAddresses(ctx context.Context, s, was *corev1.Service, dryRun bool) error {
 	spec := &s.Spec
+	first := 0 // the first family whose address is missing
 	switch {
 	case was == nil || !networking.Addressed(was) && networking.Addressed(s) || networking.Addressed(s) && len(was.Spec.ClusterIPs) == 0:
 	case networking.Unmoved(s, was), networking.Headless(was):
@@ -232,6 +238,8 @@ func (c *claims) allocateAddress(ctx context.Context, s, was *corev1.Service, dr
 	case !networking.Addressed(s):
 		c.freed = addresses(was)
 		return nil
+	case len(was.Spec.IPFamilies) == 1 && len(spec.IPFamilies) == 2:
+		first = 1
 	case len(was.Spec.IPFamilies) == 2 && len(spec.IPFamilies) == 1 && len(was.Spec.ClusterIPs) == 2:
 		c.freed = was.Spec.ClusterIPs[1:]
 		return nil
@@ -241,12 +249,24 @@ func (c *claims) allocateAddress(ctx context.Context, s, was *corev1.Service, dr
 	if !networking.Addressed(s) || len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] == corev1.ClusterIPNone {
 		return nil
 	}
-	if len(spec.ClusterIPs) == 0 {
-		spec.ClusterIPs = []string{""}
+	spec.ClusterIPs = slices.Clone(spec.ClusterIPs)
+	for len(spec.ClusterIPs) < len(spec.IPFamilies) {
+		spec.ClusterIPs = append(spec.ClusterIPs, "")
 	}
-	at := field.NewPath("spec", "clusterIPs")
-	asked := spec.ClusterIPs[0]
-	given, err := c.a.allocateIP(ctx, asked, c.of, dryRun)
+	for i := first; i < len(spec.IPFamilies); i++ {
+		if err := c.allocateAddress(ctx, s, i, dryRun); err != nil {
+			return err
+		}
+	}
+	spec.ClusterIP = spec.ClusterIPs[0]
+	return nil
+}
+
+// allocateAddress reserves the address of the service's i-th family, and sets it in s.
+func (c *claims) allocateAddress(ctx context.Context, s *corev1.Service, i int, dryRun bool) error {
+	spec, at := &s.Spec, field.NewPath("spec", "clusterIPs")
+	asked := spec.ClusterIPs[i]
+	given, err := c.a.allocateIP(ctx, spec.IPFamilies[i], asked, c.of, dryRun)
 	switch no := refusal(""); {
 	case err != nil && !errors.As(err, &no) && status.From(err).Code >= 500: // it is not the service's fault
 		return err
@@ -257,11 +277,9 @@ func (c *claims) allocateAddress(ctx context.Context, s, was *corev1.Service, dr
 	case err != nil:
 		return invalid(s, field.Invalid(at, spec.ClusterIPs, fmt.Sprintf("failed to allocate IP: %v", err)))
 	case !dryRun:
-		c.address = given
+		c.addresses = append(c.addresses, given)
 	}
-	if asked == "" {
-		spec.ClusterIP, spec.ClusterIPs[0] = given, given
-	}
+	spec.ClusterIPs[i] = given
 	return nil
 }
 
@@ -368,7 +386,7 @@ func (a *Allocator) ready(ctx context.Context) error {
 // reserveAddresses creates the missing IPAddresses of a stored service. Addresses outside the
 // ranges are left out.
 func (a *Allocator) reserveAddresses(ctx context.Context, s *corev1.Service) error {
-	ranges, k := a.ranges(), a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses")
+	ranges, k := a.ranges(a.families()...), a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses")
 	for _, ip := range addresses(s) {
 		addr := netip.MustParseAddr(ip)
 		if _, ok := a.Cache.Resource(k.StoragePrefix).Get(k.Key("", ip)); ok || !slices.ContainsFunc(ranges, func(r *addressRange) bool { return r.has(addr) }) {

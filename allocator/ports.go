@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -43,15 +44,20 @@ type rangeAllocation struct {
 	Data  []byte
 }
 
+var rangeType = kind.NewGoType(func() runtime.Object { return new(corev1.RangeAllocation) })
+
 // decodePorts decodes the value: from protobuf, or from the JSON that a kube-apiserver with JSON
 // storage writes.
 func decodePorts(value []byte) (*rangeAllocation, error) {
-	obj := new(corev1.RangeAllocation)
 	if kind.IsProtobuf(value) {
-		if _, err := kind.FromProtobuf(value, func(metav1.TypeMeta) (runtime.Object, error) { return obj, nil }); err != nil {
+		text, err := kind.FromProtobuf(value, func(metav1.TypeMeta) (*kind.GoType, error) { return rangeType, nil })
+		if err != nil {
 			return nil, err
 		}
-	} else if _, err := kind.Message(value, obj); err != nil {
+		value = text
+	}
+	obj := new(corev1.RangeAllocation)
+	if err := json.Unmarshal(value, obj); err != nil {
 		return nil, err
 	}
 	return &rangeAllocation{obj.Range, obj.Data}, nil

@@ -211,7 +211,7 @@ func (a *Allocator) mendService(ctx context.Context, services, ips *kind.Kind, k
 	}
 	namespace, name := loop.Place(services, key)
 	of := networkingv1.ParentReference{Resource: "services", Namespace: namespace, Name: name}
-	ranges := a.ranges()
+	ranges := a.ranges(a.families()...)
 	for _, ip := range s.ips {
 		addr := netip.MustParseAddr(ip)
 		if !slices.ContainsFunc(ranges, func(r *addressRange) bool { return r.has(addr) }) {
@@ -249,7 +249,7 @@ func (a *Allocator) mendService(ctx context.Context, services, ips *kind.Kind, k
 
 // isManaged reports whether an IPAddress has the labels of the IPAddresses of services.
 func (l *loaded) isManaged(addr netip.Addr) bool {
-	return l.labels[networkingv1.LabelManagedBy] == manager && l.labels[networkingv1.LabelIPAddressFamily] == string(networking.FamilyOf(addr))
+	return l.labels[networkingv1.LabelManagedBy] == ManagedBy && l.labels[networkingv1.LabelIPAddressFamily] == string(networking.FamilyOf(addr))
 }
 
 // mendAddress releases an address that no service has.
@@ -265,7 +265,7 @@ func (a *Allocator) mendAddress(ctx context.Context, services, ips *kind.Kind, k
 		}
 		return nil
 	}
-	if got.labels[networkingv1.LabelManagedBy] != manager {
+	if got.labels[networkingv1.LabelManagedBy] != ManagedBy {
 		if owner := a.known.ips[ip]; owner != "" {
 			a.loop.Add(owner)
 		}

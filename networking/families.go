@@ -37,8 +37,8 @@ func familyOf(ip string) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// OnRead completes a service that was stored by a version without the fields for families. The
-// argument is the family of the cluster's addresses.
+// OnRead completes a service that was stored by a version without the fields for families. own is
+// the first family of the cluster.
 func OnRead(s *corev1.Service, own corev1.IPFamily) {
 	Normalize(s, nil)
 	spec := &s.Spec
@@ -86,9 +86,9 @@ func Unmoved(s, old *corev1.Service) bool {
 		slices.Equal(s.Spec.ClusterIPs, old.Spec.ClusterIPs) && slices.Equal(s.Spec.IPFamilies, old.Spec.IPFamilies)
 }
 
-// Families sets the policy and the families of a service, for a cluster with addresses of one
-// family. It returns errors for a service that cannot have such addresses.
-func Families(s, old *corev1.Service, own corev1.IPFamily) field.ErrorList {
+// Families sets the policy and the families of a service, for a cluster with addresses of the one or
+// two families in own. It returns errors for a service that cannot have such addresses.
+func Families(s, old *corev1.Service, own []corev1.IPFamily) field.ErrorList {
 	if !Addressed(s) || Unmoved(s, old) {
 		return nil
 	}
@@ -125,25 +125,31 @@ func Families(s, old *corev1.Service, own corev1.IPFamily) field.ErrorList {
 	}
 	if loose {
 		if len(spec.IPFamilies) == 0 {
-			spec.IPFamilies = []corev1.IPFamily{own}
+			spec.IPFamilies = []corev1.IPFamily{own[0]}
 		}
 		if len(spec.IPFamilies) < 2 && !single {
 			spec.IPFamilies = append(spec.IPFamilies, other(spec.IPFamilies[0]))
 		}
 		return nil
 	}
-	if *spec.IPFamilyPolicy == corev1.IPFamilyPolicyRequireDualStack {
+	if *spec.IPFamilyPolicy == corev1.IPFamilyPolicyRequireDualStack && len(own) < 2 {
 		refuse("this cluster is not configured for dual-stack services")
 	}
 	for i, f := range spec.IPFamilies {
-		if f != own {
+		if !slices.Contains(own, f) {
 			errs = append(errs, field.Invalid(familiesPath.Index(i), f, "not configured on this cluster"))
 		}
 	}
-	if len(errs) == 0 && len(spec.IPFamilies) == 0 {
-		spec.IPFamilies = []corev1.IPFamily{own}
+	if len(errs) > 0 {
+		return errs
 	}
-	return errs
+	if len(spec.IPFamilies) == 0 {
+		spec.IPFamilies = []corev1.IPFamily{own[0]}
+	}
+	if !single && len(spec.IPFamilies) == 1 && len(own) == 2 {
+		spec.IPFamilies = append(spec.IPFamilies, other(spec.IPFamilies[0]))
+	}
+	return nil
 }
 
 // removeSecondary removes the second address or family from a service that is to have one only. A
@@ -170,7 +176,7 @@ func removeSecondary(s, old *corev1.Service, single bool) (errs field.ErrorList)
 }
 
 // inferFamilies adds the families of the requested addresses.
-func inferFamilies(s *corev1.Service, own corev1.IPFamily) (errs field.ErrorList) {
+func inferFamilies(s *corev1.Service, own []corev1.IPFamily) (errs field.ErrorList) {
 	spec := &s.Spec
 	for i, ip := range spec.ClusterIPs {
 		if ip == corev1.ClusterIPNone {
@@ -180,7 +186,7 @@ func inferFamilies(s *corev1.Service, own corev1.IPFamily) (errs field.ErrorList
 			continue
 		}
 		f := familyOf(ip)
-		if f != own {
+		if !slices.Contains(own, f) {
 			errs = append(errs, field.Invalid(ipsPath.Index(i), spec.ClusterIPs, string(f)+" is not configured on this cluster"))
 			continue
 		}

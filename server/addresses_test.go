@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"github.com/keelson-io/keelson/controller/servicecidr"
+	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/etcd"
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -50,6 +52,22 @@ func (r *running) addresses() string {
 	return strings.Join(all, ", ")
 }
 
+// written returns the keys of the store and the revisions of their last writes, but those that a server writes by itself after its start.
+func written(t *testing.T, st store.Store) string {
+	t.Helper()
+	page, err := st.List(t.Context(), "/registry/", store.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, o := range page.Items {
+		if key := o.Key; !strings.Contains(key, "role") && !strings.HasPrefix(key, "/registry/configmaps/") {
+			all = append(all, fmt.Sprint(key, " ", o.Rev))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
 // serviceText returns a service with a spec.
 func serviceText(name, spec string) string {
 	return `{"apiVersion":"v1","kind":"Service","metadata":{"name":"` + name + `"},"spec":{"ports":[{"port":80}],` + spec + `"selector":{"a":"b"}}}`
@@ -64,10 +82,10 @@ func TestServicesGetAddresses(t *testing.T) {
 		code, _ := r.call(r.client, "GET", servicePath, "")
 		return code == 200
 	})
-	cidr := r.must("GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes", "")
-	if !strings.Contains(cidr, `"cidrs":["10.9.8.0/29"]`) || !strings.Contains(cidr, `"message":"Kubernetes default Service CIDR is ready"`) {
-		t.Errorf("default range: %s", cidr)
-	}
+	r.until("the default range is ready", func() bool {
+		cidr := r.must("GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes", "")
+		return strings.Contains(cidr, `"cidrs":["10.9.8.0/29"]`) && strings.Contains(cidr, `"message":"Kubernetes Service CIDR is ready"`)
+	})
 	const own = "10.9.8.1 default/kubernetes"
 	if got := r.addresses(); got != own {
 		t.Errorf("at first: %s", got)
@@ -97,15 +115,12 @@ func TestServicesGetAddresses(t *testing.T) {
 	if code != 500 || !strings.Contains(text, "failed to allocate a nodePort: range is full") {
 		t.Errorf("without a port: got %d %s", code, text)
 	}
-	before, err := st.Revision(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := written(t, st)
 	if dry := r.service("POST", servicesPath+"?dryRun=All", serviceText("c", `"type":"NodePort",`)); dry.Spec.ClusterIP != "10.9.8.0" || dry.Spec.Ports[0].NodePort != 32769 {
 		t.Errorf("a dry run: %+v", dry.Spec)
 	}
-	if after, err := st.Revision(context.Background()); err != nil || after != before {
-		t.Errorf("a dry run wrote: %d, was %d, %v", after, before, err)
+	if after := written(t, st); after != before {
+		t.Errorf("a dry run wrote: got %s, was %s", after, before)
 	}
 	gone := r.service("PATCH", servicesPath+"/a", `{"spec":{"type":"ExternalName","externalName":"a.io"}}`, "Content-Type", mergePatch)
 	if gone.Spec.ClusterIP != "" || gone.Spec.Ports[0].NodePort != 0 || strings.Contains(r.addresses(), "default/a") {
@@ -135,9 +150,82 @@ func TestServicesGetAddresses(t *testing.T) {
 	r.service("POST", servicesPath, serviceText("all", `"type":"LoadBalancer","externalTrafficPolicy":"Local",`))
 }
 
+// TestDualStack holds that services get addresses of both families if there are two ranges, and
+// release the second one.
+func TestDualStack(t *testing.T) {
+	// The store was used with one range. The second one is new.
+	st := mem.New(mem.Options{})
+	for key, value := range map[string]string{
+		"servicecidrs/kubernetes": `{"apiVersion":"networking.k8s.io/v1","kind":"ServiceCIDR","metadata":{"name":"kubernetes","uid":"1","creationTimestamp":"2020-01-01T00:00:00Z"},` +
+			`"spec":{"cidrs":["10.9.8.0/29"]},"status":{"conditions":[{"type":"Ready","status":"True","reason":"","message":"","lastTransitionTime":"2020-01-01T00:00:00Z"}]}}`,
+		"services/specs/default/old": `{"apiVersion":"v1","kind":"Service","metadata":{"name":"old","namespace":"default","uid":"2","creationTimestamp":"2020-01-01T00:00:00Z"},` +
+			`"spec":{"type":"ClusterIP","clusterIP":"10.9.8.2","clusterIPs":["10.9.8.2"],"ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"port":80,"protocol":"TCP","targetPort":80}],` +
+			`"selector":{"a":"b"},"sessionAffinity":"None","internalTrafficPolicy":"Cluster"}}`,
+	} {
+		if _, err := st.Create(context.Background(), key, []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := start(t, Config{Store: st, ServiceClusterIPRange: "10.9.8.0/29,fd00::/125", EndpointReconciler: "none"})
+	r.until("the second range is in the default ServiceCIDR", func() bool {
+		_, text := r.call(r.client, "GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes", "")
+		return strings.Contains(text, `"cidrs":["10.9.8.0/29","fd00::/125"]`)
+	})
+	families := func(s *corev1.Service) string {
+		var of []string
+		for _, ip := range s.Spec.ClusterIPs {
+			if strings.HasPrefix(ip, "fd00::") {
+				of = append(of, "IPv6")
+			} else if strings.HasPrefix(ip, "10.9.8.") {
+				of = append(of, "IPv4")
+			}
+		}
+		return fmt.Sprint(of, s.Spec.IPFamilies, s.Spec.ClusterIP == s.Spec.ClusterIPs[0])
+	}
+	for _, c := range []struct{ name, method, spec, want string }{
+		// First, because those that follow get any address that is free.
+		{"turned", "POST", `"ipFamilyPolicy":"PreferDualStack","clusterIP":"fd00::6",`, "[IPv6 IPv4] [IPv6 IPv4] true"},
+		{"single", "POST", "", "[IPv4] [IPv4] true"},
+		{"six", "POST", `"ipFamilies":["IPv6"],`, "[IPv6] [IPv6] true"},
+		{"both", "POST", `"ipFamilyPolicy":"RequireDualStack",`, "[IPv4 IPv6] [IPv4 IPv6] true"},
+		{"old", "PUT", `"ipFamilyPolicy":"PreferDualStack",`, "[IPv4 IPv6] [IPv4 IPv6] true"},
+		{"both", "PUT", `"ipFamilyPolicy":"SingleStack",`, "[IPv4] [IPv4] true"},
+	} {
+		path := servicesPath
+		if c.method == "PUT" {
+			path += "/" + c.name
+		}
+		s := r.service(c.method, path, serviceText(c.name, c.spec))
+		if got := families(s); got != c.want {
+			t.Errorf("%s %s %s: got %s, want %s: %v", c.method, c.name, c.spec, got, c.want, s.Spec.ClusterIPs)
+		}
+		for _, ip := range s.Spec.ClusterIPs {
+			if !strings.Contains(r.addresses(), ip+" default/"+c.name) {
+				t.Errorf("%s: %s is not reserved: %s", c.name, ip, r.addresses())
+			}
+		}
+	}
+	if got := strings.Count(r.addresses(), "default/both"); got != 1 {
+		t.Errorf("a service of one family has %d addresses: %s", got, r.addresses())
+	}
+	// The range of IPv4 has one address left. A service that cannot get its second address must
+	// release the first.
+	code, text := r.call(r.client, "POST", servicesPath, serviceText("taken", `"ipFamilyPolicy":"RequireDualStack","clusterIPs":["10.9.8.6","fd00::6"],"clusterIP":"10.9.8.6",`))
+	if code != 422 || !strings.Contains(text, "failed to allocate IP fd00::6: provided IP is already allocated") && !strings.Contains(text, "failed to allocate IP 10.9.8.6") {
+		t.Errorf("got %d %s", code, text)
+	}
+	if strings.Contains(r.addresses(), "default/taken") {
+		t.Errorf("a refused service has an address: %s", r.addresses())
+	}
+	r.must("DELETE", servicesPath+"/turned", "")
+	if strings.Contains(r.addresses(), "default/turned") {
+		t.Errorf("a deleted service has an address: %s", r.addresses())
+	}
+}
+
 // TestServicesAreTakenOver holds that unrecorded addresses and ports of existing Services are not
 // given to others, and recorded ones without a Service are released.
-// Ledger: service-repair, service-cidrs.
+// Ledger: service-repair.
 func TestServicesAreTakenOver(t *testing.T) {
 	st, ctx := mem.New(mem.Options{}), context.Background()
 	put := func(key, value string) {
@@ -170,13 +258,13 @@ func TestServicesAreTakenOver(t *testing.T) {
 	if got := r.addresses(); got != want {
 		t.Errorf("got %s", got)
 	}
-	// Who takes an address from a service takes it in vain.
+	// An address that a client takes from a service comes back.
 	r.must("DELETE", addressesPath+"/10.9.8.2", "")
 	r.until("the address is back", func() bool { return r.addresses() == want })
 	r.must("DELETE", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes", "")
-	r.until("the default range is back", func() bool {
-		code, _ := r.call(r.client, "GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes", "")
-		return code == 200
+	r.until("the default range stays, because services have addresses of it", func() bool {
+		_, text := r.call(r.client, "GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes", "")
+		return strings.Contains(text, `"reason":"Terminating"`) && strings.Contains(text, servicecidr.Finalizer)
 	})
 	// Another range is one more.
 	r.must("POST", "/apis/networking.k8s.io/v1/servicecidrs", `{"metadata":{"name":"more"},"spec":{"cidrs":["10.9.9.0/30","fd00::/120"]}}`)
