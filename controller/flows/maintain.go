@@ -83,7 +83,7 @@ func (c *Controller) create(ctx context.Context, k *kind.Kind, name string, obje
 }
 
 // updates reports whether the server owns the specification of an object: the object is mandatory,
-// or its annotation is true, or it has none and nobody has changed the specification.
+// or its annotation is true, or it has none and the specification was never changed.
 func updates(m *metav1.ObjectMeta) bool {
 	if bootstrap.IsMandatory(m.Name) {
 		return true

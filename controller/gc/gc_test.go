@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/keelson-io/keelson/internal/testkit"
-	"github.com/keelson-io/keelson/keelsontest"
+	"github.com/keelson-io/keelson/servertest"
 )
 
 // rig is a server with all its controllers.
@@ -25,7 +25,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	s := keelsontest.Start(t)
+	s := servertest.Start(t)
 	client, err := rest.HTTPClientFor(s.Config)
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/keelson-io/keelson/keelsontest"
 	"github.com/keelson-io/keelson/server"
+	"github.com/keelson-io/keelson/servertest"
 	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -80,7 +80,7 @@ func TestOwnersWaitForWhatIsLate(t *testing.T) {
 	for finalizer, want := range map[string]string{"foregroundDeletion": "deleted dep, deleted a", "orphan": "changed dep, deleted a"} {
 		t.Run(finalizer, func(t *testing.T) {
 			s := &gated{Store: mem.New(mem.Options{}), key: "demo.io/nodes/default/a", arrived: make(chan struct{}), release: make(chan struct{}), open: make(chan struct{}), asked: make(chan struct{})}
-			server := keelsontest.Start(t, keelsontest.Configure(func(c *server.Config) { c.Store = s }))
+			server := servertest.Start(t, servertest.Configure(func(c *server.Config) { c.Store = s }))
 			client, err := rest.HTTPClientFor(server.Config)
 			if err != nil {
 				t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/controller/loop"
-	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
 )
 
@@ -67,17 +66,7 @@ func (c *Controller) report(ctx context.Context, name, uid string, left *remains
 		if !join(&have, left.conditions(), metav1.NewTime(time.Now().UTC().Truncate(time.Second))) {
 			return nil
 		}
-		text, err := json.Marshal(have)
-		if err != nil {
-			return err
-		}
-		d := jsondoc.Get()
-		defer d.Release()
-		if err := jsondoc.Parse(d, text); err != nil {
-			return err
-		}
-		o.Doc.Set(o.Doc.Import(d.Root()), "status", "conditions")
-		return nil
+		return o.SetTyped(have, "status", "conditions")
 	}))
 }
 

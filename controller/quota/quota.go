@@ -20,7 +20,6 @@ package quota
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -141,7 +140,7 @@ func (c *Controller) decode(raw []byte, rev int64) (*corev1.ResourceQuota, error
 		return nil, err
 	}
 	q := new(corev1.ResourceQuota)
-	return q, json.Unmarshal(d.AppendJSON(nil, d.Root().Node), q)
+	return q, kind.UnmarshalStored(d.AppendJSON(nil, d.Root().Node), q)
 }
 
 var errChanged = errors.New("the quota changed while objects were counted")

@@ -11,7 +11,7 @@ import (
 )
 
 // This file has the roles and bindings that a server has from the start: those of Kubernetes, rule
-// by rule, without those of schedulers, kubelets and controllers, which do not run here.
+// by rule. Those of the components of a cluster are in components.go.
 
 const (
 	readVerbs  = "get list watch"
@@ -39,31 +39,31 @@ func urls(verbs, list string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: words(verbs), NonResourceURLs: words(list)}
 }
 
-// Defaults returns the default roles and bindings. Aggregated roles have the rules that they gather
-// among these.
+// authenticationReader is the role that may read how the server authenticates requests.
+const authenticationReader = "extension-apiserver-authentication-reader"
+
+// Defaults returns the default roles and bindings of users and of the server itself. Aggregated
+// roles have the rules that they gather among these.
 func Defaults() []object {
-	roles := clusterRoles()
 	var list []object
-	for _, r := range roles {
+	for _, r := range clusterRoles() {
 		list = append(list, &clusterRole{*r})
 	}
-	for _, b := range clusterRoleBindings() {
-		list = append(list, &clusterRoleBinding{*b})
-	}
-	const reader = "extension-apiserver-authentication-reader"
-	r := &role{rbacv1.Role{Rules: []rbacv1.PolicyRule{rule(readVerbs, "core", "configmaps", "extension-apiserver-authentication")}}}
-	r.TypeMeta, r.ObjectMeta = head("Role"), named(reader)
+	r := &role{rbacv1.Role{TypeMeta: head("Role"), ObjectMeta: named(authenticationReader),
+		Rules: []rbacv1.PolicyRule{rule(readVerbs, "core", "configmaps", "extension-apiserver-authentication")}}}
 	r.Namespace = metav1.NamespaceSystem
-	return append(list, r)
+	return append(append(list, r), bindings(clusterRoleBindings())...)
 }
 
 // Changes returns the defaults as changes of an index.
 func Changes() []rbac.Change {
 	var all []rbac.Change
-	for _, d := range Defaults() {
+	for _, d := range append(Defaults(), Components()...) {
 		switch o := d.(type) {
 		case *role:
 			all = append(all, rbac.Change{Role: &o.Role})
+		case *roleBinding:
+			all = append(all, rbac.Change{RoleBinding: &o.RoleBinding})
 		case *clusterRole:
 			all = append(all, rbac.Change{ClusterRole: &o.ClusterRole})
 		case *clusterRoleBinding:
@@ -169,23 +169,14 @@ func viewRules() []rbacv1.PolicyRule {
 	}
 }
 
-// clusterRoleBindings returns the default bindings, each for the role of its name.
-func clusterRoleBindings() []*rbacv1.ClusterRoleBinding {
-	var all []*rbacv1.ClusterRoleBinding
-	for _, b := range []struct{ name, groups string }{
-		{"cluster-admin", "system:masters"},
-		{"system:monitoring", "system:monitoring"},
-		{"system:discovery", "system:authenticated"},
-		{"system:basic-user", "system:authenticated"},
-		{"system:public-info-viewer", "system:authenticated system:unauthenticated"},
-		{"system:service-account-issuer-discovery", "system:serviceaccounts"},
-	} {
-		binding := &rbacv1.ClusterRoleBinding{TypeMeta: head("ClusterRoleBinding"), ObjectMeta: named(b.name),
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: b.name}}
-		for _, g := range strings.Fields(b.groups) {
-			binding.Subjects = append(binding.Subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: g})
-		}
-		all = append(all, binding)
+// clusterRoleBindings returns the default bindings of the roles of this file.
+func clusterRoleBindings() []binding {
+	return []binding{
+		{name: "cluster-admin", subjects: "group=system:masters"},
+		{name: "system:monitoring", subjects: "group=system:monitoring"},
+		{name: "system:discovery", subjects: "group=system:authenticated"},
+		{name: "system:basic-user", subjects: "group=system:authenticated"},
+		{name: "system:public-info-viewer", subjects: "group=system:authenticated group=system:unauthenticated"},
+		{name: "system:service-account-issuer-discovery", subjects: "group=system:serviceaccounts"},
 	}
-	return all
 }

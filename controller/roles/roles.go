@@ -2,8 +2,8 @@
 //
 // # Model
 //
-// [Defaults] returns the roles and bindings that a server has from the start: those of Kubernetes,
-// as far as they concern a server of custom resources. [Ensure] writes the missing parts of them. A
+// [Defaults] and [Components] return the roles and bindings of Kubernetes. The server has the former
+// when it starts to serve, and the latter soon after. [Ensure] writes the missing parts of them. A
 // ClusterRole with an aggregation rule has the rules of all ClusterRoles that its selectors select;
 // [Aggregator] keeps them up to date.
 //
@@ -64,20 +64,27 @@ type object interface {
 
 type (
 	role               struct{ rbacv1.Role }
+	roleBinding        struct{ rbacv1.RoleBinding }
 	clusterRole        struct{ rbacv1.ClusterRole }
 	clusterRoleBinding struct{ rbacv1.ClusterRoleBinding }
 )
 
 func (*role) plural() string               { return "roles" }
+func (*roleBinding) plural() string        { return "rolebindings" }
 func (*clusterRole) plural() string        { return "clusterroles" }
 func (*clusterRoleBinding) plural() string { return "clusterrolebindings" }
 
 func (*role) empty() object               { return new(role) }
+func (*roleBinding) empty() object        { return new(roleBinding) }
 func (*clusterRole) empty() object        { return new(clusterRole) }
 func (*clusterRoleBinding) empty() object { return new(clusterRoleBinding) }
 
 func (*role) stands(object) bool        { return true }
 func (*clusterRole) stands(object) bool { return true }
+
+func (b *roleBinding) stands(d object) bool {
+	return b.RoleRef == d.(*roleBinding).RoleRef
+}
 
 func (b *clusterRoleBinding) stands(d object) bool {
 	return b.RoleRef == d.(*clusterRoleBinding).RoleRef
@@ -104,6 +111,10 @@ func (r *clusterRole) join(d object) bool {
 		}
 	}
 	return changed
+}
+
+func (b *roleBinding) join(d object) bool {
+	return addSubjects(&b.Subjects, d.(*roleBinding).Subjects)
 }
 
 func (b *clusterRoleBinding) join(d object) bool {
@@ -165,12 +176,19 @@ func addKeys(m, defaults map[string]string) (map[string]string, bool) {
 	return m, changed
 }
 
-// Ensure writes the default roles and bindings that are missing, all at once.
+// Ensure writes the default roles and bindings that are missing, except those of components.
 func Ensure(ctx context.Context, c Config) error {
 	if err := c.prime(ctx); err != nil {
 		return fmt.Errorf("clusterrolebindings %s: %w", publicBinding, err)
 	}
-	list := Defaults()
+	return c.ensureAll(ctx, Defaults())
+}
+
+// EnsureComponents writes the roles and bindings of components that are missing.
+func EnsureComponents(ctx context.Context, c Config) error { return c.ensureAll(ctx, Components()) }
+
+// ensureAll writes what is missing of the objects, all at once.
+func (c *Config) ensureAll(ctx context.Context, list []object) error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup
 	for i, d := range list {
@@ -191,7 +209,8 @@ const (
 )
 
 // prime creates the binding of system:public-info-viewer like that of system:discovery, if only the latter
-// exists: whoever took the right to read the version from anonymous users must not lose that.
+// exists. So an operator who removed anonymous users from the latter does not give them the version
+// again.
 func (c *Config) prime(ctx context.Context) error {
 	k := c.Kinds.Load().Lookup(rbacv1.GroupName, "clusterrolebindings")
 	if k == nil {
@@ -318,8 +337,12 @@ func fieldsOf(d object) fields {
 	}
 	all := fields{"f:metadata": {"f:annotations": keys(d.GetAnnotations()), "f:labels": keys(d.GetLabels())}}
 	switch o := d.(type) {
-	case *clusterRoleBinding:
+	case *roleBinding:
 		all["f:roleRef"], all["f:subjects"] = fields{}, fields{}
+	case *clusterRoleBinding:
+		if all["f:roleRef"] = (fields{}); len(o.Subjects) > 0 {
+			all["f:subjects"] = fields{}
+		}
 	case *clusterRole:
 		if o.AggregationRule != nil {
 			all["f:aggregationRule"] = fields{".": {}, "f:clusterRoleSelectors": {}}

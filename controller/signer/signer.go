@@ -35,7 +35,6 @@ import (
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/loop"
-	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/store"
@@ -148,17 +147,7 @@ func (c *Controller) decide(o meta.Object, r *certificatesv1.CertificateSigningR
 		}
 		failed.LastUpdateTime.Time = c.Now()
 		r.Status.Conditions = append(r.Status.Conditions, failed)
-		text, err := json.Marshal(r.Status.Conditions)
-		if err != nil {
-			return err
-		}
-		conditions := jsondoc.Get()
-		defer conditions.Release()
-		if err := jsondoc.Parse(conditions, text); err != nil {
-			return err
-		}
-		o.Doc.Set(o.Doc.Import(conditions.Root()), "status", "conditions")
-		return nil
+		return o.SetTyped(r.Status.Conditions, "status", "conditions")
 	}
 	certificate, err := c.sign(r)
 	if err != nil {

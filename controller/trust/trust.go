@@ -76,17 +76,16 @@ func (b *Bundle) after(have string) string {
 	if !b.Shared {
 		return own
 	}
-	all := certificates(have + "\n" + own)
+	all := Certificates(have+"\n"+own, time.Now())
 	if len(all) == 0 || len(all) > limit {
 		return own
 	}
 	return strings.Join(all, "")
 }
 
-// certificates returns the certificates in a PEM text that have not expired, each once.
-func certificates(text string) []string {
+// Certificates returns the certificates in a PEM text that have not expired, each once, in PEM.
+func Certificates(text string, now time.Time) []string {
 	var all []string
-	now := time.Now()
 	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if block.Type != "CERTIFICATE" || err != nil || now.After(cert.NotAfter) {
