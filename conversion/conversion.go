@@ -57,7 +57,7 @@ type Webhook struct {
 
 // New returns the converter for the definition called name. If m is not nil, it records calls
 // there.
-func New(name string, c *apiextv1.WebhookConversion, m *Metrics, rooms *webhook.Rooms) (*Webhook, error) {
+func New(name string, c *apiextv1.WebhookConversion, m *Metrics, shared webhook.Shared) (*Webhook, error) {
 	w := &Webhook{timeout: Timeout, name: name, metrics: m}
 	for _, v := range c.ConversionReviewVersions {
 		if v == "v1" || v == "v1beta1" {
@@ -85,7 +85,7 @@ func New(name string, c *apiextv1.WebhookConversion, m *Metrics, rooms *webhook.
 		}
 	}
 	var err error
-	w.client, err = webhook.New(t, codec, rooms)
+	w.client, err = webhook.New(t, codec, shared)
 	return w, err
 }
 

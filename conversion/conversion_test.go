@@ -12,6 +12,8 @@ import (
 	"time"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/keelson-io/keelson/internal/webhook"
 )
 
 // hook returns a webhook whose answer is a template: UID stands for the uid of the request, OBJECTS for its objects in version v2.
@@ -39,7 +41,7 @@ func hook(t *testing.T, reviews []string, answer func(request string) string) *W
 	w, err := New("widgets.example.org", &apiextv1.WebhookConversion{
 		ConversionReviewVersions: reviews,
 		ClientConfig:             &apiextv1.WebhookClientConfig{URL: &s.URL, CABundle: ca},
-	}, nil, nil)
+	}, nil, webhook.Shared{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,13 +203,13 @@ func TestWebhookThatHangs(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	url := "https://127.0.0.1:1"
-	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v9"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url}}, nil, nil); err == nil {
+	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v9"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url}}, nil, webhook.Shared{}); err == nil {
 		t.Error("review versions that nobody knows are accepted")
 	}
-	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url, CABundle: []byte("x")}}, nil, nil); err == nil {
+	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url, CABundle: []byte("x")}}, nil, webhook.Shared{}); err == nil {
 		t.Error("a bundle without certificates is accepted")
 	}
-	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url, CABundle: []byte(" \n")}}, nil, nil); err != nil {
+	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url, CABundle: []byte(" \n")}}, nil, webhook.Shared{}); err != nil {
 		t.Errorf("a blank bundle: %v", err)
 	}
 }
