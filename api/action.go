@@ -65,5 +65,5 @@ func (q *request) act(sub *kind.Subresource) error {
 		q.send(http.StatusCreated, answer)
 		return nil
 	}
-	return q.sendObject(http.StatusCreated, d.AppendJSON(nil, d.Root().Node))
+	return q.sendObject(http.StatusCreated, q.v.AppendJSON(nil, d))
 }

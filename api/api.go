@@ -26,7 +26,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -78,6 +77,7 @@ type Config struct {
 	Flags   map[string]string    // of the command line, with their values, for /flagz
 
 	DisableProfiling bool // /debug/pprof is not there
+	FreshReads       bool // reads at resource version 0 are as those without one: as new as the last write, and lists keep to their limit
 
 	// Timeout is the longest duration of requests other than watches; 0: 60 s. Limits for reading
 	// and writing of HTTP are up to the server below.
@@ -101,7 +101,7 @@ type Handler struct {
 	logger    *slog.Logger
 	metrics   *metrics
 	discovery http.Handler
-	openapi   http.Handler
+	openapi   *openapi.Handler
 	health    *health
 	version   []byte
 	started   time.Time
@@ -154,7 +154,7 @@ func New(c Config) *Handler {
 	h.working = newBudget(shares.Work, shares.Work/4*3)
 	h.bodies.most, h.bodies.share = shares.Bodies, max(shares.Bodies/4, 2*maxBody)
 	h.sending.setMost(shares.Answers / longAnswer)
-	h.watches.most, h.watches.share = math.MaxInt64, maxUserWatches
+	h.watches.most, h.watches.share = watchesWithin(shares.Watches)
 	h.largeHeaders.most, h.largeHeaders.share = shares.Headers, shares.Headers/4
 	h.reads.setMost(limitOf(c.MaxReads, DefaultReads))
 	h.writes.setMost(limitOf(c.MaxWrites, DefaultWrites))

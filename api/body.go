@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/internal/yamljson"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
@@ -31,11 +32,22 @@ func (q *request) wholeObject(options func(url.Values) (*meta.WriteOptions, erro
 	if o, err = options(q.query); err != nil {
 		return nil, nil, err
 	}
+	q.mayExplain(o)
 	if media == "" {
 		return nil, nil, unknownMedia()
 	}
 	body, err = q.readObject(sent, media, o.FieldValidation)
 	return body, o, err
+}
+
+// mayExplain decides whether explanations may show the stored object: to callers who may read it.
+func (q *request) mayExplain(o *meta.WriteOptions) {
+	if o.Explain == "" {
+		return
+	}
+	a := q.attrs
+	a.Verb, a.Trace = "get", nil
+	o.ExplainOld = q.h.Authz.Authorize(q.ctx, &a).Decision == authz.Allow
 }
 
 // objectMedia returns the media type of the body, "" if no object can come in it.

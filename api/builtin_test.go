@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -56,23 +57,24 @@ var minimal = map[string]string{
 	"batch/jobs":               `spec: {template: ` + jobTemplate + `}`,
 	"batch/cronjobs":           `spec: {schedule: "* * * * *", jobTemplate: {spec: {template: ` + jobTemplate + `}}}`,
 
-	"autoscaling/horizontalpodautoscalers":   `spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: d, apiVersion: apps/v1}}`,
-	"policy/poddisruptionbudgets":            `spec: {minAvailable: 1, selector: {matchLabels: {a: b}}}`,
-	"networking.k8s.io/ingresses":            `spec: {defaultBackend: {service: {name: s, port: {number: 80}}}}`,
-	"networking.k8s.io/ingressclasses":       `spec: {controller: x.io/y}`,
-	"networking.k8s.io/networkpolicies":      `spec: {podSelector: {}}`,
-	"networking.k8s.io/ipaddresses":          `spec: {parentRef: {resource: services, name: s, namespace: default}}`,
-	"networking.k8s.io/servicecidrs":         `spec: {cidrs: [10.0.0.0/24]}`,
-	"discovery.k8s.io/endpointslices":        `{addressType: IPv4, endpoints: [{addresses: [10.0.0.1]}], ports: [{port: 80}]}`,
-	"storage.k8s.io/storageclasses":          `provisioner: x.io/y`,
-	"storage.k8s.io/volumeattachments":       `spec: {attacher: a, nodeName: node, source: {persistentVolumeName: v}}`,
-	"storage.k8s.io/csidrivers":              `spec: {}`,
-	"storage.k8s.io/csinodes":                `spec: {drivers: []}`,
-	"storage.k8s.io/csistoragecapacities":    `storageClassName: s`,
-	"storage.k8s.io/volumeattributesclasses": `{driverName: d, parameters: {a: b}}`,
-	"scheduling.k8s.io/priorityclasses":      `value: 10`,
-	"node.k8s.io/runtimeclasses":             `handler: h`,
-	"coordination.k8s.io/leases":             `spec: {holderIdentity: me}`,
+	"autoscaling/horizontalpodautoscalers":             `spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: d, apiVersion: apps/v1}}`,
+	"policy/poddisruptionbudgets":                      `spec: {minAvailable: 1, selector: {matchLabels: {a: b}}}`,
+	"networking.k8s.io/ingresses":                      `spec: {defaultBackend: {service: {name: s, port: {number: 80}}}}`,
+	"networking.k8s.io/ingressclasses":                 `spec: {controller: x.io/y}`,
+	"networking.k8s.io/networkpolicies":                `spec: {podSelector: {}}`,
+	"networking.k8s.io/ipaddresses":                    `spec: {parentRef: {resource: services, name: s, namespace: default}}`,
+	"networking.k8s.io/servicecidrs":                   `spec: {cidrs: [10.0.0.0/24]}`,
+	"discovery.k8s.io/endpointslices":                  `{addressType: IPv4, endpoints: [{addresses: [10.0.0.1]}], ports: [{port: 80}]}`,
+	"storage.k8s.io/storageclasses":                    `provisioner: x.io/y`,
+	"storage.k8s.io/volumeattachments":                 `spec: {attacher: a, nodeName: node, source: {persistentVolumeName: v}}`,
+	"storage.k8s.io/csidrivers":                        `spec: {}`,
+	"storage.k8s.io/csinodes":                          `spec: {drivers: []}`,
+	"storage.k8s.io/csistoragecapacities":              `storageClassName: s`,
+	"storage.k8s.io/volumeattributesclasses":           `{driverName: d, parameters: {a: b}}`,
+	"scheduling.k8s.io/priorityclasses":                `value: 10`,
+	"storagemigration.k8s.io/storageversionmigrations": `spec: {resource: {group: demo.io, resource: widgets}}`,
+	"node.k8s.io/runtimeclasses":                       `handler: h`,
+	"coordination.k8s.io/leases":                       `spec: {holderIdentity: me}`,
 
 	"certificates.k8s.io/clustertrustbundles": `spec: {trustBundle: "-----BEGIN A-----\n-----END A-----\n"}`,
 	"certificates.k8s.io/podcertificaterequests": `spec: {signerName: x.io/y, podName: p, podUID: u, serviceAccountName: s, serviceAccountUID: u, nodeName: node, nodeUID: u, ` +
@@ -172,7 +174,7 @@ func verbs(t *testing.T, s *testServer, v *kind.Version, media, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	obj := k.Behavior.New(v)
+	obj := v.NewTyped()
 	if err := json.Unmarshal(body, obj); err != nil {
 		t.Fatal(err)
 	}
@@ -272,16 +274,66 @@ func listLen(obj runtime.Object) int {
 	return len(l.Items)
 }
 
-// Ledger: null-lists, builtin-json-order.
+// TestOrderOfBuiltinKinds: members are in the order of the fields of upstream's Go types, in every
+// answer.
+func TestOrderOfBuiltinKinds(t *testing.T) {
+	s := newTestServer(t)
+	const roles, roleType = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", `{"kind":"Role","apiVersion":"rbac.authorization.k8s.io/v1",`
+	const rules = `"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]}`
+	created := s.must(201, "POST", roles, `{"rules":[{"resources":["pods"],"apiGroups":[""],"verbs":["get"]}],"metadata":{"labels":{"b":"","a":""},"name":"r"}}`)
+	item := regexp.QuoteMeta(`"metadata":{"name":"r","namespace":"default","uid":"`) + `.*","resourceVersion":"\d+","creationTimestamp":".*","labels":\{"a":"","b":""\},` +
+		`"managedFields":\[.*\]\},` + regexp.QuoteMeta(rules)
+	object := regexp.QuoteMeta(roleType) + item
+	list := regexp.QuoteMeta(`{"kind":"RoleList","apiVersion":"rbac.authorization.k8s.io/v1","metadata":{"resourceVersion":"`) + `\d+"\},"items":\[\{` + item + `\]\}`
+	crd := s.must(201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"xs.a.io"},"spec":{"group":"a.io","scope":"Cluster",
+		"names":{"plural":"xs","kind":"X"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"b":{
+		"items":{"type":"string","maxLength":3,"description":"d"},"type":"array","description":"c"}}}}}]}}`)
+	for _, c := range []struct {
+		line       int
+		body, want string
+	}{
+		{where(), created.body, object},
+		{where(), s.must(200, "GET", roles+"/r", "").body, object},
+		{where(), s.must(200, "GET", roles, "").body, list},
+		{where(), s.must(200, "GET", roles+"?limit=5&labelSelector=a", "").body, list},
+		{where(), s.must(200, "GET", "/apis/rbac.authorization.k8s.io/v1/roles?fieldSelector=metadata.name%3Dnone", "").body,
+			`{"kind":"RoleList","apiVersion":"rbac.authorization.k8s.io/v1","metadata":\{"resourceVersion":"\d+"\},"items":\[\]\}`},
+		{where(), crd.body, `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":\{"name":"xs.a.io",.*` + regexp.QuoteMeta(
+			`"spec":{"group":"a.io","names":{"plural":"xs","singular":"x","kind":"X","listKind":"XList"},"scope":"Cluster","versions":[{"name":"v1","served":true,"storage":true,`+
+				`"schema":{"openAPIV3Schema":{"type":"object","properties":{"b":{"description":"c","type":"array","items":{"description":"d","type":"string","maxLength":3}}}}}}],`) + `.*`},
+		{where(), s.must(200, "GET", "/apis/apiregistration.k8s.io/v1/apiservices/v1.", "").body, `{"kind":"APIService","apiVersion":"apiregistration.k8s.io/v1","metadata":\{"name":"v1.",.*`},
+	} {
+		if re := regexp.MustCompile("^(?s:" + c.want + ")\n$"); !re.MatchString(c.body) {
+			t.Errorf("line %d: got\n%s\nwant\n%s", c.line, c.body, c.want)
+		}
+	}
+	yaml := s.must(200, "GET", roles, "", "Accept", "application/yaml").body
+	if !strings.HasPrefix(yaml, "apiVersion: rbac.authorization.k8s.io/v1\nitems:\n- metadata:\n") || !strings.Contains(yaml, "\nkind: RoleList\n") {
+		t.Errorf("a list in YAML: %s", yaml)
+	}
+	pretty := s.must(200, "GET", roles+"?pretty=1", "").body
+	if !strings.Contains(pretty, "  \"items\": [\n    {\n      \"metadata\": {\n") {
+		t.Errorf("an indented list: %s", pretty)
+	}
+}
+
 func TestListsOfBuiltinKinds(t *testing.T) {
 	s := newTestServer(t)
-	a := s.must(200, "GET", "/api/v1/namespaces?limit=1", "")
-	if !strings.HasPrefix(a.body, `{"apiVersion":"v1","items":[{"apiVersion":"v1","kind":"Namespace",`) {
-		t.Errorf("got %s", a.body)
-	}
-	role := s.must(201, "POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", `{"metadata":{"name":"r"},"rules":[]}`)
-	if !strings.Contains(role.body, `"rules":[]`) {
+	const roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+	// Upstream stores protobuf, in which an empty list is none, and prints none as null.
+	role := s.must(201, "POST", roles, `{"metadata":{"name":"r"},"rules":[]}`)
+	if !strings.HasSuffix(role.body, `,"rules":null}`+"\n") {
 		t.Errorf("a role without rules: %s", role.body)
+	}
+	version := role.text("metadata", "resourceVersion")
+	for _, body := range []string{`{"rules":[]}`, `{"rules":null}`} {
+		if again := s.must(200, "PATCH", roles+"/r", body, "Content-Type", merge); again.text("metadata", "resourceVersion") != version {
+			t.Errorf("%s: the role was written again: %s", body, again.body)
+		}
+	}
+	reviewed := s.must(201, "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", `{"spec":{"namespace":"default"}}`)
+	if strings.Contains(reviewed.body, "null") {
+		t.Errorf("a review is not stored, so that its lists are as they were made: %s", reviewed.body)
 	}
 	node := s.must(201, "POST", "/apis/storage.k8s.io/v1/csinodes", `{"metadata":{"name":"n"},"spec":{"drivers":[]}}`)
 	if node = s.must(200, "PATCH", "/apis/storage.k8s.io/v1/csinodes/n/status", `{"metadata":{"labels":{"a":"b"}},"status":{"storageHealth":[{"name":"a.io"}]}}`, "Content-Type", merge); strings.Contains(node.body, "a.io") || strings.Contains(node.body, "labels") {

@@ -14,7 +14,7 @@ type Connection interface {
 	Admit(Caller) Standing
 }
 
-// Caller is who sent a request.
+// Caller identifies the sender of a request.
 type Caller struct {
 	User          string
 	Anonymous     bool

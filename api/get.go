@@ -58,7 +58,7 @@ func (q *request) find() (*cache.Object, error) {
 	if err := refuseExport(q.query); err != nil {
 		return nil, err
 	}
-	if err := q.awaitVersion(q.query.Get("resourceVersion")); err != nil {
+	if err := q.awaitVersion(q.wantedVersion(q.query.Get("resourceVersion"))); err != nil {
 		return nil, err
 	}
 	obj, ok := q.res.Get(ref.Key())
@@ -66,6 +66,14 @@ func (q *request) find() (*cache.Object, error) {
 		return nil, status.NotFound(q.kind.GroupResource(), q.name)
 	}
 	return obj, nil
+}
+
+// wantedVersion returns the resource version that a read asks for. If all reads are fresh, 0 is as none.
+func (q *request) wantedVersion(version string) string {
+	if version == "0" && q.h.FreshReads {
+		return ""
+	}
+	return version
 }
 
 // awaitVersion waits until the cache is as new as a resource version asks for: not

@@ -32,7 +32,7 @@ func countHeaders(q *request) (bool, error) {
 }
 
 // countUsersHeaders admits a request if its headers fit into its user's share. Until the user is
-// known, nobody's share is charged.
+// known, no share is charged.
 func countUsersHeaders(q *request) (bool, error) {
 	if q.headers == 0 {
 		return false, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file is who sends a request.
+// This file authenticates requests.
 
 // authenticate finds the user.
 func authenticate(q *request) (bool, error) {

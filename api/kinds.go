@@ -9,8 +9,8 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file ends watches of kinds that are no longer what they were: their
-// clients come back and get the objects as the new kind has them.
+// This file ends the watches of a kind when its definition changes. The clients connect again and
+// get the objects as the new definition describes them.
 
 // kindWatch knows how long kinds are served as they are.
 type kindWatch struct {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -31,6 +32,9 @@ func (q *request) list() error {
 	o, f, err := q.selection()
 	if err != nil {
 		return err
+	}
+	if v := q.wantedVersion(o.ResourceVersion); v != o.ResourceVersion {
+		o.ResourceVersion, o.ResourceVersionMatch = v, ""
 	}
 	if err := q.spareList(o.Limit); err != nil {
 		return err
@@ -80,15 +84,17 @@ func (q *request) sendList(p *page) error {
 // streamList sends a page while it is printed, so that a list of any length needs the memory of one
 // piece.
 func (q *request) streamList(p *page) error {
-	start, end := q.listStart(), append(q.listEnd(p), '\n')
+	start, end := q.listStart(p), append(q.listEnd(p), '\n')
 	size := len(start) + len(end) + max(0, p.count-1)
+	prefix := q.v.ItemPrefix()
 	grown := &expansion{ctx: q.ctx}
 	err := p.each(func(obj *cache.Object) error {
 		view, err := obj.View(q.v)
 		if err != nil {
 			return err
 		}
-		size += len(view.JSON)
+		head, body := listItem(prefix, view.JSON)
+		size += len(head) + len(body)
 		return grown.add(obj, view)
 	})
 	if err != nil {
@@ -110,7 +116,9 @@ func (q *request) streamList(p *page) error {
 			a.b = append(a.b, ',')
 		}
 		first = false
-		return a.share(view.JSON)
+		head, body := listItem(prefix, view.JSON)
+		a.b = append(a.b, head...)
+		return a.share(body)
 	})
 	if err != nil {
 		return a.fail(err)
@@ -119,14 +127,36 @@ func (q *request) streamList(p *page) error {
 	return a.finish()
 }
 
-// listStart and listEnd are what stands around the objects of a list.
-func (q *request) listStart() []byte {
+// listStart returns the start of a list's JSON, up to the first item.
+func (q *request) listStart(p *page) []byte {
+	if q.kind.Behavior.PrintsGoType() { // the order of the fields of a Go type
+		b := append([]byte{'{'}, q.listType()...)
+		b = append(append(b, `,"metadata":`...), p.metadata(true)...)
+		return append(b, `,"items":[`...)
+	}
 	return []byte(`{"apiVersion":"` + q.v.APIVersion() + `","items":[`)
 }
 
 // listEnd returns the end of a list's JSON, after the items.
 func (q *request) listEnd(p *page) []byte {
-	return append(append([]byte(`],"kind":"`+q.kind.ListKind+`","metadata":`), p.metadata(q.kind.Behavior.DecodesIntoType())...), '}')
+	if q.kind.Behavior.PrintsGoType() {
+		return []byte("]}")
+	}
+	return append(append([]byte(`],"kind":"`+q.kind.ListKind+`","metadata":`), p.metadata(false)...), '}')
+}
+
+// listType returns the members kind and apiVersion of a list of a built-in kind.
+func (q *request) listType() string {
+	return `"kind":"` + q.kind.ListKind + `","apiVersion":"` + q.v.APIVersion() + `"`
+}
+
+// listItem returns the JSON of an item of a list, in two parts, for an object whose version has this
+// ItemPrefix.
+func listItem(prefix string, object []byte) (head string, body []byte) {
+	if prefix != "" && len(object) > len(prefix) && string(object[:len(prefix)]) == prefix {
+		return "{", object[len(prefix):]
+	}
+	return "", object
 }
 
 // page is what a list answers with.
@@ -402,8 +432,8 @@ func (q *request) exactly(s *source, rev int64, start string) error {
 	return nil
 }
 
-// expired returns the error for a list at a revision that nobody remembers. A list
-// that was continued may go on at the newest state instead.
+// expired returns the error for a list at a revision that is compacted. start is not "" for a
+// continued list, which may go on at the newest state instead.
 func expired(start string) error {
 	if start == "" {
 		return status.Expired("The resourceVersion for the provided list is too old.")
@@ -416,18 +446,21 @@ func expired(start string) error {
 	return e
 }
 
-// metadata returns the list's metadata as JSON. Lists of a fixed type leave out a
-// token that is empty.
+// metadata returns the list's metadata as JSON: in the order of the fields of its Go type, or by name.
+// Only the type omits a token that is empty.
 func (p *page) metadata(typed bool) []byte {
-	b := []byte{'{'}
+	version := append(append([]byte(`"resourceVersion":"`), p.version...), '"')
+	var next, remain []byte
 	if p.next != "" || !typed {
-		b = append(append(append(b, `"continue":"`...), p.next...), `",`...)
+		next = append(append([]byte(`"continue":"`), p.next...), '"')
 	}
 	if p.remain > 0 {
-		b = append(b, `"remainingItemCount":`...)
-		b = append(strconv.AppendInt(b, p.remain, 10), ',')
+		remain = strconv.AppendInt([]byte(`"remainingItemCount":`), p.remain, 10)
 	}
-	b = append(b, `"resourceVersion":"`...)
-	b = append(b, p.version...)
-	return append(b, `"}`...)
+	parts := [][]byte{next, remain, version}
+	if typed {
+		parts = [][]byte{version, next, remain}
+	}
+	parts = slices.DeleteFunc(parts, func(part []byte) bool { return part == nil })
+	return append(append([]byte{'{'}, bytes.Join(parts, []byte{','})...), '}')
 }

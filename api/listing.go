@@ -23,6 +23,8 @@ type listing struct {
 
 	row []byte // the last row
 
+	prefix string // of items, see kind.Version.ItemPrefix
+
 	grown *expansion
 }
 
@@ -51,9 +53,10 @@ func (q *request) newListing(p *page) (*listing, error) {
 			l.start, l.end, l.items = append(l.start[:len(l.start)-1], "null"...), []byte("}"), "items: null"
 		}
 	default:
-		l.start, l.end = q.listStart(), q.listEnd(p)
+		l.start, l.end = q.listStart(p), q.listEnd(p)
 		l.before = []byte(`{"apiVersion":"` + q.v.APIVersion() + `"}`)
-		l.after = append([]byte{'{'}, l.end[len("],"):]...)
+		l.after = []byte(`{"kind":"` + q.kind.ListKind + `","metadata":` + string(p.metadata(q.kind.Behavior.PrintsGoType())) + `}`)
+		l.prefix = q.v.ItemPrefix()
 	}
 	if p.count == 0 && l.items[len(l.items)-1] == ':' {
 		l.items += " []"
@@ -85,7 +88,8 @@ func (a *reply) item(l *listing, obj *cache.Object) (head, body, tail []byte, er
 		head, body = appendPartialStart(nil, view.JSON, l.q.accept.meta)
 		return head, body, []byte("}"), nil
 	}
-	return nil, view.JSON, nil, nil
+	brace, body := listItem(l.prefix, view.JSON)
+	return []byte(brace), body, nil, nil
 }
 
 // jsonList adds a list as JSON, for people if they want it.

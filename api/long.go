@@ -1,6 +1,7 @@
 package api
 
 import (
+	"math"
 	"net/http"
 	"time"
 
@@ -12,6 +13,20 @@ import (
 // maxUserWatches is how many long-running requests one user may have. Kubernetes bounds them by
 // connection only.
 const maxUserWatches = 16_384
+
+// watchBytes is what a watch holds whose client does not read: a piece, what its connection holds
+// back, and the connection.
+const watchBytes = 128 << 10
+
+// watchesWithin returns how many long-running requests all users, and one user, may have in so many
+// bytes. Without a limit, only the watches of one user are bounded.
+func watchesWithin(bytes int64) (most, share int64) {
+	if bytes == math.MaxInt64 {
+		return bytes, maxUserWatches
+	}
+	most = bytes / watchBytes
+	return most, min(maxUserWatches, most/2)
+}
 
 // cutStalls makes w the writer of the request's answer, and ends the answer if the client does not
 // read it.

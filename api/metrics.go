@@ -90,7 +90,7 @@ func (m *metrics) observe(q *request, start time.Time) {
 		s.group, s.version, s.resource, s.scope = q.v.Kind.Group, q.v.Name, q.v.Kind.Plural, q.scope()
 		s.subresource = knownPart(q)
 	} else if q.resource {
-		// Names that nobody serves would let clients fill the memory.
+		// A label for each unknown name would let clients fill the memory.
 		s.resource = "unknown"
 	} else {
 		s.subresource = pathLabel(q.path)

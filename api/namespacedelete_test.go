@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -47,4 +48,26 @@ func TestPropagationOfNamespaces(t *testing.T) {
 			t.Errorf("%s: %s", said, a.body)
 		}
 	}
+}
+
+// TestLostNamespace: what is left of a namespace that was lost can be changed and deleted, and nothing new be created there.
+func TestLostNamespace(t *testing.T) {
+	s := newTestServer(t)
+	s.must(201, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"lost"}}`)
+	const maps = "/api/v1/namespaces/lost/configmaps"
+	s.must(201, "POST", maps, `{"metadata":{"name":"a","finalizers":["demo.io/f"]}}`)
+	rev := s.must(200, "GET", "/api/v1/namespaces/lost", "").text("metadata", "resourceVersion")
+	n, err := strconv.ParseInt(rev, 10, 64)
+	if err == nil {
+		_, err = s.store.Delete(t.Context(), "namespaces/lost", n)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(func() bool { return s.call("GET", "/api/v1/namespaces/lost", "").code == 404 })
+	s.must(404, "POST", maps, `{"metadata":{"name":"b"}}`)
+	s.must(200, "PUT", maps+"/a", `{"metadata":{"name":"a","finalizers":["demo.io/f"]},"data":{"k":"v"}}`)
+	s.must(200, "PATCH", maps+"/a", `{"metadata":{"finalizers":null}}`, "Content-Type", merge)
+	s.must(200, "DELETE", maps+"/a", "")
+	s.must(201, "POST", "/apis/authorization.k8s.io/v1/namespaces/lost/localsubjectaccessreviews", `{"spec":{"user":"u","resourceAttributes":{"namespace":"lost","verb":"get","resource":"pods"}}}`)
 }

@@ -52,6 +52,6 @@ func (q *request) sendOutcome(code int, out *objects.Outcome) error {
 	}
 	b := buffer.Get()
 	defer buffer.Put(b)
-	*b = out.Doc.AppendJSON(*b, out.Doc.Root().Node)
+	*b = q.v.AppendJSON(*b, out.Doc)
 	return q.sendObject(code, *b)
 }

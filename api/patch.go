@@ -44,6 +44,9 @@ func (q *request) readPatch(media string) (objects.Patch, error) {
 	}
 	q.recordPatch(media, body)
 	o, err := meta.ParsePatchOptions(q.query, media == patchApply)
+	if err == nil {
+		q.mayExplain(o)
+	}
 	return objects.Patch{Type: types.PatchType(media), Body: body, Options: o}, err
 }
 

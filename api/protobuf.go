@@ -22,6 +22,12 @@ import (
 // This file is the edge that knows protobuf: typed clients send built-in kinds
 // and delete options in it, and read them, and the metadata of any kind.
 
+// scaleType and deleteOptionsType are the Go types of bodies that are of no kind that is stored.
+var (
+	scaleType         = kind.NewGoType(func() runtime.Object { return new(autoscalingv1.Scale) })
+	deleteOptionsType = kind.NewGoType(func() runtime.Object { return new(metav1.DeleteOptions) })
+)
+
 // fromProtobuf turns a protobuf body into the JSON of the same object, which is of the request's
 // kind or a Scale. Objects of other kinds are refused.
 func (q *request) fromProtobuf(body []byte) ([]byte, error) {
@@ -29,25 +35,25 @@ func (q *request) fromProtobuf(body []byte) ([]byte, error) {
 	if q.subresource == "scale" {
 		name = objects.ScaleKind.Kind
 	}
-	return kind.FromProtobuf(body, func(gvk metav1.TypeMeta) (runtime.Object, error) {
+	return kind.FromProtobuf(body, func(gvk metav1.TypeMeta) (*kind.GoType, error) {
 		switch {
 		case gvk.Kind != "" && gvk.Kind != name:
 			return nil, fmt.Errorf("got %s in protobuf, want %s", gvk.Kind, name)
 		case q.subresource == "scale":
-			return new(autoscalingv1.Scale), nil
+			return scaleType, nil
 		}
-		return q.v.NewTyped(), nil
+		return q.v.Kind.Behavior.GoType(q.v), nil
 	})
 }
 
 // deleteOptionsFromProtobuf is fromProtobuf for delete options, which are of
 // any group.
 func deleteOptionsFromProtobuf(body []byte) ([]byte, error) {
-	return kind.FromProtobuf(body, func(gvk metav1.TypeMeta) (runtime.Object, error) {
+	return kind.FromProtobuf(body, func(gvk metav1.TypeMeta) (*kind.GoType, error) {
 		if gvk.Kind != "" && gvk.Kind != "DeleteOptions" {
 			return nil, fmt.Errorf("got %s in protobuf, want DeleteOptions", gvk.Kind)
 		}
-		return new(metav1.DeleteOptions), nil
+		return deleteOptionsType, nil
 	})
 }
 

@@ -146,8 +146,8 @@ func checkMetadataInProtobuf(t *testing.T, asJSON, got []byte) {
 		t.Fatal(err)
 	}
 	text := func(b []byte) string {
-		var list metav1.PartialObjectMetadataList
-		j, err := kind.FromProtobuf(b, func(metav1.TypeMeta) (runtime.Object, error) { return &list, nil })
+		list := kind.NewGoType(func() runtime.Object { return new(metav1.PartialObjectMetadataList) })
+		j, err := kind.FromProtobuf(b, func(metav1.TypeMeta) (*kind.GoType, error) { return list, nil })
 		if err != nil {
 			t.Fatal(err)
 		}

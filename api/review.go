@@ -24,7 +24,7 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file answers reviews: who somebody is, and what they may do.
+// This file answers reviews: requests that ask about a user's identity or permissions.
 
 // reviewed reads the body of a review, as typed clients know it, lets answer
 // change it, and makes it the answer.
@@ -55,13 +55,14 @@ func replace(d *jsondoc.Doc, object any) error {
 	return jsondoc.Parse(d, text)
 }
 
-// recordSender records in managedFields who sent a review, as upstream does though nothing is stored.
+// recordSender adds the sender of a review to its managedFields, as upstream does, although reviews
+// are not stored.
 func (q *request) recordSender(d *jsondoc.Doc, o *meta.WriteOptions) error {
 	ref := q.ref()
 	return ref.RecordUpdate(q.caller(), nil, d, o)
 }
 
-// subjectAccessReview answers whether somebody may do something.
+// subjectAccessReview answers a SubjectAccessReview: whether a user may send a request.
 func subjectAccessReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, o, func(r *authorizationv1.SubjectAccessReview) error {
 		errs := validateSubject(&r.Spec)
@@ -74,8 +75,8 @@ func subjectAccessReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]by
 	})
 }
 
-// localSubjectAccessReview answers whether somebody may do something in a
-// namespace.
+// localSubjectAccessReview answers a LocalSubjectAccessReview: whether a user may send a request in
+// its namespace.
 func localSubjectAccessReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, o, func(r *authorizationv1.LocalSubjectAccessReview) error {
 		errs := validateSubject(&r.Spec)
@@ -133,7 +134,7 @@ func subjectOf(s *authorizationv1.SubjectAccessReviewSpec) *authn.User {
 	return u
 }
 
-// validateSubject lists what is wrong with the review of somebody.
+// validateSubject returns the errors of the spec of a SubjectAccessReview.
 func validateSubject(s *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
 	errs := validateAttributes(s.ResourceAttributes, s.NonResourceAttributes)
 	if s.User == "" && len(s.Groups) == 0 {

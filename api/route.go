@@ -52,7 +52,7 @@ func (q *request) notServed() error {
 	return nil
 }
 
-// servePath serves what is no resource.
+// servePath serves a path that does not name a resource.
 func (q *request) servePath() error {
 	// Only an embedded store can be copied: an etcd cluster has its own tools.
 	if q.info.snapshot && q.h.Snapshot != nil {
@@ -200,8 +200,7 @@ func (q *request) indexPaths() []string {
 	return paths
 }
 
-// lookup finds the version that a resource request is for; none if nobody
-// serves it.
+// lookup sets the kind and version of a resource request. They stay nil if the resource is not served.
 func (q *request) lookup() error {
 	k := q.h.Kinds.Load().Lookup(q.group, q.plural)
 	if c := q.connector(); k == nil || q.rest && (c == nil || !c.subpaths) {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/internal/memory"
 )
 
 // This file tests what one user leaves for others.
@@ -204,6 +206,24 @@ func TestWatchesOfOneUser(t *testing.T) {
 	first.release()
 	if _, code := open("jane"); code != 200 {
 		t.Errorf("after the first one has ended: got %d", code)
+	}
+}
+
+// TestWatchesShrinkWithTheMemory opens as many watches as one user, and others, may have in servers with a small and with no limit.
+func TestWatchesShrinkWithTheMemory(t *testing.T) {
+	for _, test := range []struct{ limit, one, all int64 }{{memory.Least, 120, 240}, {448 << 20, 552, 1104}, {64 << 30, 16_384, 196_368}, {0, 16_384, math.MaxInt64}} {
+		var q quota
+		q.most, q.share = watchesWithin(memory.SharesOf(test.limit).Watches)
+		if q.most != test.all {
+			t.Errorf("%d MiB: all users may have %d watches, want %d", test.limit>>20, q.most, test.all)
+		}
+		jane := int64(0)
+		for q.acquire("jane", 1, false) {
+			jane++
+		}
+		if jane != test.one || !q.acquire("mary", 1, false) || !q.acquire("root", 1, true) {
+			t.Errorf("%d MiB: one user may have %d watches, want %d, and that others have some", test.limit>>20, jane, test.one)
+		}
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file answers /snapshot: everything that is stored, as one file. Kubernetes has no such path, because its etcd can be asked; the
-// embedded one listens to nobody.
+// This file answers /snapshot: everything that is stored, as one file. Kubernetes needs no such path,
+// because its etcd answers requests for snapshots. The embedded etcd has no port.
 //
 // A snapshot holds every Secret. So it is not authorized as the path that it is: roles that allow all paths, for monitoring or
 // debugging, must not allow it.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -107,7 +108,7 @@ func (q *request) issue(r *authenticationv1.TokenRequest, account *objects.Token
 		*life = limit
 	}
 	expires := now.Add(time.Duration(*life) * time.Second)
-	token, id, err := q.h.Tokens.Issuer.Sign(claims, r.Spec.Audiences, now, expires)
+	token, id, err := q.h.Tokens.Issuer.Sign(q.ctx, claims, r.Spec.Audiences, now, expires)
 	if err != nil {
 		return status.Internal(fmt.Errorf("failed to generate token: %w", err))
 	}
@@ -138,6 +139,9 @@ func (q *request) bind(c *serviceaccount.Claims, ref *authenticationv1.BoundObje
 		if object, err = q.h.Objects.TokenReference(q.ctx, "pods", q.namespace, ref.Name); err == nil {
 			err = q.bindPod(c, ref.Name, object)
 		}
+	// A webhook configuration is one in this version alone, unlike the objects above.
+	case gvk.GroupVersion() == admissionregistrationv1.SchemeGroupVersion && (gvk.Kind == "ValidatingWebhookConfiguration" || gvk.Kind == "MutatingWebhookConfiguration"):
+		return status.BadRequest("cannot bind token to object of type %s (feature gate APIServerWebhookAuthenticationToken is disabled)", gvk.String())
 	default:
 		return status.BadRequest("cannot bind token to object of type %s", gvk.String())
 	}
@@ -194,7 +198,11 @@ func (q *request) issuerDocument() bool {
 	}
 	h := q.w.Header()
 	h.Set("Content-Type", media)
-	h.Set("Cache-Control", "public, max-age="+strconv.Itoa(discoveryAge))
+	age := discoveryAge
+	if until, changes := i.Age(); changes {
+		age = min(age, int(until/time.Second))
+	}
+	h.Set("Cache-Control", "public, max-age="+strconv.Itoa(age))
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	q.header(http.StatusOK)
 	if q.r.Method != http.MethodHead {

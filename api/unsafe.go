@@ -11,10 +11,10 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file deletes objects that cannot be read any more (KEP-3926): without preconditions, finalizers or admission, and only for those
-// who may.
+// This file deletes objects that cannot be read any more (KEP-3926), without preconditions,
+// finalizers or admission. The user needs a permission for it.
 
-// verbUnsafe is what one must be allowed to do for that.
+// verbUnsafe is the verb of that permission.
 const verbUnsafe = "unsafe-delete-ignore-read-errors"
 
 // ignoresReadErrors is the option that asks for it.

@@ -38,9 +38,15 @@ type Version struct {
 	Platform              string `json:"platform"`
 }
 
-// ProgramVersion returns the version of this program: that of its module, or the commit that it was
-// built from.
+// program is the version of a release, which the linker sets; otherwise it is empty.
+var program string
+
+// ProgramVersion returns the version of this program: that of the release, of its module, or the
+// commit that it was built from.
 func ProgramVersion() string {
+	if program != "" {
+		return program
+	}
 	info, ok := debug.ReadBuildInfo()
 	if ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return info.Main.Version

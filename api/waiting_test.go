@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/keelson-io/keelson/audit"
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/internal/memory"
 )
 
 // This file tests requests that wait for room to build large answers.
@@ -185,4 +189,42 @@ func TestRecordedTables(t *testing.T) {
 	// A table in YAML takes room twice.
 	s.must(200, "GET", widgets+"/a?includeObject=Object", "", "Accept", "application/yaml;as=Table;v=v1;g=meta.k8s.io")
 	s.eventually(func() bool { return s.leftovers() == "" })
+}
+
+// TestWorkHasABudget works on bodies of the greatest length, as many as one user may have at a time, and on one more.
+func TestWorkHasABudget(t *testing.T) {
+	s := newTestServer(t)
+	work := memory.SharesOf(64 << 30).Work
+	s.h.working = newBudget(work, work/4*3)
+	var all []*request
+	worker := func(name string, ctx context.Context) (*request, error) {
+		q, _ := s.held(httptest.NewRequest("POST", "/", nil))
+		q.user, q.ctx = &authn.User{Name: name}, ctx
+		all = append(all, q)
+		return q, q.workOnBody(maxBody)
+	}
+	impatient, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	most := (768 << 20) / (maxBody * workFactor) // three quarters of 1 GiB
+	for n := range most {
+		if q, err := worker("jane", t.Context()); err != nil || q.charged != maxBody*workFactor {
+			t.Fatalf("body %d: charged %d, %v", n, q.charged, err)
+		}
+	}
+	if q, err := worker("jane", impatient); err == nil || q.charged != 0 {
+		t.Errorf("body %d: charged %d, %v, want that it waits", most+1, q.charged, err)
+	}
+	if q, err := worker("mary", t.Context()); err != nil || q.charged == 0 {
+		t.Errorf("another user: charged %d, %v", q.charged, err)
+	}
+	small, _ := s.held(httptest.NewRequest("POST", "/", nil))
+	if err := small.workOnBody(workFree); err != nil || small.charged != 0 {
+		t.Errorf("a small body: charged %d, %v, want that it is free", small.charged, err)
+	}
+	for _, q := range all {
+		q.endWork()
+	}
+	if used := s.h.working.held(); used != 0 {
+		t.Errorf("at the end: %d bytes are charged", used)
+	}
 }

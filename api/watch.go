@@ -143,7 +143,7 @@ func (w *watcher) begin() error {
 			return &inStream{err}
 		}
 	case w.initial, version == "" || version == "0":
-		if err := q.awaitVersion(version); err != nil {
+		if err := q.awaitVersion(q.wantedVersion(version)); err != nil {
 			return err
 		}
 	default:

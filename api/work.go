@@ -114,13 +114,15 @@ func (q *request) spareList(limit int64) error {
 	return q.spare()
 }
 
-// TrackMemory registers what requests hold with the server's memory governor.
+// TrackMemory registers what requests hold with the server's memory governor, and the documents that it may drop.
 func (h *Handler) TrackMemory() {
 	g, shares := h.Memory, h.Memory.Shares()
 	g.Track("work", shares.Work, h.working.held)
 	g.Track("bodies", shares.Bodies, h.bodies.held)
 	g.Track("answers", shares.Answers, h.building.held)
 	g.Track("headers", shares.Headers, h.largeHeaders.held)
+	g.Track("openapi", 0, h.openapi.Bytes)
+	g.Evict("openapi", h.openapi.Shed)
 }
 
 // held returns the number of bytes that are in use.

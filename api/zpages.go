@@ -16,8 +16,8 @@ import (
 	"github.com/keelson-io/keelson/internal/negotiation"
 )
 
-// This file answers /statusz, /flagz and /debug/pprof, which are for those who look into a server. They
-// are authorized like every path; nobody but administrators and system:monitoring may read them by default.
+// This file answers /statusz, /flagz and /debug/pprof, which show the inside of a server. They are
+// authorized like every path. By default only administrators and system:monitoring may read them.
 
 // component is the server's name on these pages, which is upstream's.
 const component = "apiserver"
@@ -128,13 +128,14 @@ func (q *request) statusPage() *zpage {
 	}}
 }
 
-// debugPaths returns the first elements of the paths of the index that say how the server is.
+// debugPaths returns the first elements of the paths of the index that say how the server is. API paths
+// and the snapshot, which is a copy of the store, do not.
 func (q *request) debugPaths() []string {
 	seen := map[string]bool{}
 	for _, p := range q.indexPaths() {
 		first, _, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
 		switch first {
-		case "api", "apis", "openapi", "openid", ".well-known":
+		case "api", "apis", "openapi", "openid", ".well-known", strings.TrimPrefix(snapshotPath, "/"):
 		default:
 			seen["/"+first] = true
 		}

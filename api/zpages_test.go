@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"io"
 	"strings"
 	"testing"
 )
@@ -39,6 +41,18 @@ func TestPages(t *testing.T) {
 		t.Errorf("status: got %s", a.body)
 	}
 	s.must(404, "GET", "/statusz/x", "")
+}
+
+// TestStatusPaths holds that /statusz names upstream's paths and no others: not those of the API, nor the snapshot.
+func TestStatusPaths(t *testing.T) {
+	s := newTestServer(t, func(c *setup) { c.Snapshot = func(context.Context, io.Writer) error { return nil } })
+	if index := s.must(200, "GET", "/", ""); !strings.Contains(index.body, `"/snapshot"`) {
+		t.Fatalf("index: got %s, want one with /snapshot", index.body)
+	}
+	a := s.must(200, "GET", "/statusz", "", "Accept", "application/json;as=Statusz;g=config.k8s.io;v=v1beta1")
+	if want := `"paths":["/flagz","/healthz","/livez","/metrics","/readyz","/statusz","/version"]`; !strings.Contains(a.body, want) {
+		t.Errorf("status: got %s, want %s", a.body, want)
+	}
 }
 
 // TestProfiles holds that administrators can profile the server, and others cannot.

@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file merges an apply configuration without saying who owns what.
+// This file merges an apply configuration without recording field managers.
 
 // Overlay merges an apply configuration into live and returns the merged object as JSON. The owners
 // of the fields stay as they are. A configuration that sets lists or objects that are atomic is

@@ -13,7 +13,8 @@ import (
 // slices. It inserts one item after the other, in the order of the list, so that a list in descending order takes quadratic time.
 
 const (
-	// maxTracked is how many members and items SMD may look at in one write, an item of a set or map list counting itemWeight.
+	// maxTracked is the number of members and items that SMD may visit in one write. An item of a set or
+	// map list counts as itemWeight.
 	maxTracked = 400_000
 	itemWeight = 8
 	// maxMoves is how many sorted items SMD may have to move in each of its slices to insert others before them.

@@ -157,7 +157,7 @@ func (w *write) finish(c *change, next *jsondoc.Doc, obj *cache.Object, claimed 
 // storeUpdate writes an object; one that is too large is tried once more
 // without its managedFields, unless they are what the change is about.
 func (w *write) storeUpdate(c *change, obj *cache.Object, next *jsondoc.Doc, encoded []byte, k *known) (int64, *meta.View, error) {
-	if err := w.grow(len(encoded) - len(obj.Raw)); err != nil {
+	if err := w.grow(w.res.Memory(encoded) - w.res.Memory(obj.Raw)); err != nil {
 		return 0, nil, err
 	}
 	rev, err := w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev)
@@ -216,11 +216,9 @@ func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.Vi
 	v.PrepareUpdate(next, old, c.scope)
 	// Parts that did not change need not be validated again.
 	kept := schema.Keep(next, old)
-	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && w.ref.counts(!kept.Content, next, old) {
+	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope != schema.Status && w.ref.counts(!kept.Content, next, old) {
 		n.SetGeneration(generation.Int() + 1)
 	}
-	// A repeated update by the same manager changes only times: these do not count as a change.
-	apply.IgnoreTimestamps(old, next)
 	if err := w.chain.Mutate(w.ctx, r); err != nil {
 		return validated{}, err
 	}
@@ -228,6 +226,9 @@ func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.Vi
 		kept = w.afterMutation(c, next, old)
 		w.Warn(meta.DedupOwners(n, afterMutation)...)
 	}
+	// A repeated update by the same manager changes only times, also if a step sets again what the update leaves out: these do not
+	// count as a change.
+	apply.IgnoreTimestamps(old, next)
 	if outdated != nil {
 		return validated{}, outdated
 	}
@@ -240,7 +241,7 @@ func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.Vi
 	if before != nil && before.KnownValid {
 		kept = kept.After(uint64(before.Spent))
 	}
-	found, err := w.validate(next, old, c.scope, sent, kept)
+	found, err := w.validate(next, old, c.scope, sent, kept, c.options)
 	if err != nil {
 		return validated{}, err
 	}
@@ -268,10 +269,17 @@ type validated struct {
 
 // validate checks an object. old is nil on create. sent is the kind in the body, kept has the parts
 // that an update is known to leave unchanged.
-func (w *write) validate(next, old *jsondoc.Doc, scope schema.Scope, sent kschema.GroupKind, kept schema.Kept) (validated, error) {
+func (w *write) validate(next, old *jsondoc.Doc, scope schema.Scope, sent kschema.GroupKind, kept schema.Kept, o *meta.WriteOptions) (validated, error) {
 	result := w.ref.Version.ValidateUpdate(w.ctx, next, old, scope, kept)
+	if w.Validated != nil {
+		w.Validated(w.ref.Version, schema.Validated{New: next, Old: old, Scope: scope, Errors: result.Errors})
+	}
 	if len(result.Errors) > 0 {
-		return validated{}, status.Invalid(sent, strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
+		err := status.Invalid(sent, strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
+		if o != nil && o.Explain != "" {
+			addReasons(err, o.Explain, w.ref.Version.Reasons(w.ctx, next, old, !o.ExplainOld))
+		}
+		return validated{}, err
 	}
 	if w.ref.behavior().WarnsOfFinalizers() {
 		w.Warn(meta.Warnings(meta.Object{Doc: next}, meta.Object{Doc: old})...)

@@ -132,7 +132,7 @@ func (w *write) prepareCreate(d *jsondoc.Doc, o *meta.WriteOptions, claimed *cla
 	if err := w.claim(claimed, d, nil, o.DryRun); err != nil {
 		return "", found, err
 	}
-	if found, err = w.validate(d, nil, schema.Whole, w.ref.sentKind(d), schema.Kept{}); err != nil {
+	if found, err = w.validate(d, nil, schema.Whole, w.ref.sentKind(d), schema.Kept{}, o); err != nil {
 		return "", found, err
 	}
 	return base, found, w.chain.Validate(w.ctx, r)
@@ -180,7 +180,7 @@ func (w *write) store(d *jsondoc.Doc, o *meta.WriteOptions, mayDrop bool, found 
 	if v, err := strconv.ParseUint(meta.Object{Doc: d}.ResourceVersion(), 10, 64); err == nil && v != 0 {
 		return 0, nil, status.Plain500("resourceVersion should not be set on objects to be created")
 	}
-	if err := w.grow(len(key) + len(encoded)); err != nil {
+	if err := w.grow(int64(len(key)) + w.res.Memory(encoded)); err != nil {
 		return 0, nil, err
 	}
 	rev, err := w.Store.Create(w.ctx, key, encoded)

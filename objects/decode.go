@@ -86,7 +86,8 @@ func (r *Ref) Decode(d *jsondoc.Doc, b *Body, validation string) (warnings []str
 	}
 	// An object of another kind is refused later on; its fields are not ours to know.
 	strict := r.strict(found, b, validation)
-	if obj.APIVersion() != r.Version.APIVersion() || obj.Kind() != r.Version.Kind.Name {
+	sameFields := obj.APIVersion() == r.Version.APIVersion() || slices.Contains(r.Version.Kind.Behavior.BodyVersions, obj.APIVersion())
+	if !sameFields || obj.Kind() != r.Version.Kind.Name {
 		strict = r.strictElsewhere(obj, b, strict, validation)
 	}
 	if len(strict) > 0 && validation == metav1.FieldValidationStrict {
@@ -100,9 +101,12 @@ func (r *Ref) Decode(d *jsondoc.Doc, b *Body, validation string) (warnings []str
 		return nil, status.BadRequest("%s in version %q cannot be handled as a %s: strict decoding error: %s",
 			obj.Kind(), versionOf(obj.APIVersion()), kind, strings.Join(strict, ", "))
 	}
-	if obj.APIVersion() != r.Version.APIVersion() {
+	if !sameFields {
 		return strict, status.BadRequest("the API version in the data (%s) does not match the expected API version (%s)",
 			obj.APIVersion(), r.Version.APIVersion())
+	}
+	if obj.APIVersion() != r.Version.APIVersion() {
+		obj.SetAPIVersion(r.Version.APIVersion())
 	}
 	return strict, nil
 }

@@ -24,7 +24,7 @@
 //
 // # Invariants
 //
-//   - A step returns what it finds out. What one attempt found is not seen by the next.
+//   - A step returns what it finds out. The next attempt does not see the findings of the last one.
 //   - A write that changes nothing is not written.
 //   - A write whose outcome the store does not know is not tried again.
 //   - When an Outcome is returned, later reads and decisions of this server follow from the write.
@@ -42,6 +42,7 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/status"
 	"github.com/keelson-io/keelson/store"
 )
@@ -67,6 +68,10 @@ type Config struct {
 	// a write to objects at a revision. It is called before the write's Outcome is returned. If nil,
 	// nothing that is stored decides about requests.
 	AwaitDecisions func(ctx context.Context, objects *cache.Resource, rev int64)
+
+	// Validated is called with each object that was validated, whatever was found. The objects are valid
+	// until it returns. If nil, nobody wants to know.
+	Validated func(v *kind.Version, o schema.Validated)
 }
 
 // Verbs are the verbs on stored objects. They are safe for concurrent use.

@@ -114,14 +114,14 @@ func (c *Caller) manager(subresource string, o *meta.WriteOptions, before *meta.
 	}
 }
 
-// grow returns an error if a write makes what is stored larger by n bytes, and there is no room for
-// them.
-func (w *write) grow(n int) error {
+// grow returns an error if a write makes what is stored, and what is kept for it, larger by n bytes,
+// and there is no room for them.
+func (w *write) grow(n int64) error {
 	if w.Grow == nil || n <= 0 {
 		return nil
 	}
 	u := w.caller.user
-	return w.Grow(int64(n), w.caller.client == nil || u != nil && slices.Contains(u.Groups, authn.Masters))
+	return w.Grow(n, w.caller.client == nil || u != nil && slices.Contains(u.Groups, authn.Masters))
 }
 
 // live is the object that a verb starts from.

@@ -9,8 +9,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
-	openapi_v2 "github.com/google/gnostic-models/openapiv2"
 	openapi_v3 "github.com/google/gnostic-models/openapiv3"
 	"google.golang.org/protobuf/proto"
 
@@ -49,6 +49,8 @@ type document struct {
 
 	zipping sync.Mutex
 	zipped  map[string][]byte // media type -> compressed document
+
+	size atomic.Int64 // of all encodings, in bytes
 }
 
 // same reports whether two documents describe the same versions.
@@ -56,13 +58,22 @@ func (d *document) same(o *document) bool {
 	return d.hash == o.hash && slices.Equal(d.versions, o.versions)
 }
 
-// encoding returns the document in a media type.
+// encoding returns the document in a media type. One encoding is built at a time, because building it
+// takes many times its size.
 func (d *document) encoding(media string) ([]byte, error) {
-	d.jsonOnce.Do(func() { d.json, d.jsonErr = d.join() })
+	d.jsonOnce.Do(func() {
+		d.parts.building.Lock()
+		defer d.parts.building.Unlock()
+		d.json, d.jsonErr = d.join()
+		d.size.Add(int64(len(d.json)))
+	})
 	if media == typeJSON || d.jsonErr != nil {
 		return d.json, d.jsonErr
 	}
 	d.protoOnce.Do(func() {
+		d.parts.building.Lock()
+		defer d.parts.building.Unlock()
+		defer func() { d.size.Add(int64(len(d.proto))) }()
 		if d.v2 {
 			d.proto, d.protoErr = protoV2(d.json)
 		} else {
@@ -86,15 +97,8 @@ func (d *document) compressed(media string, body []byte) []byte {
 		d.zipped = map[string][]byte{}
 	}
 	d.zipped[media] = out.Bytes()
+	d.size.Add(int64(out.Len()))
 	return out.Bytes()
-}
-
-func protoV2(text []byte) ([]byte, error) {
-	m, err := openapi_v2.ParseDocument(text)
-	if err != nil {
-		return nil, fmt.Errorf("OpenAPI v2 document: %w", err)
-	}
-	return proto.Marshal(m)
 }
 
 func protoV3(text []byte) ([]byte, error) {
@@ -119,10 +123,23 @@ type partKey struct {
 	v2      bool
 }
 
+// size returns the bytes of the texts in p.
+func (p *part) size() (n int64) {
+	for _, texts := range []map[string]json.RawMessage{p.paths, p.schemas, p.parameters} {
+		for name, text := range texts {
+			n += int64(len(name) + len(text))
+		}
+	}
+	return n
+}
+
 // parts caches the parts of all kinds.
 type parts struct {
+	building sync.Mutex // held while an encoding of a document is built
+
 	mu   sync.Mutex
 	have map[partKey]*part
+	size int64 // of all parts, in bytes
 }
 
 func newParts() *parts {
@@ -133,7 +150,26 @@ func newParts() *parts {
 func (p *parts) retain(keep map[*kind.Version]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.have, func(k partKey, _ *part) bool { return !keep[k.version] })
+	maps.DeleteFunc(p.have, func(k partKey, of *part) bool {
+		if !keep[k.version] {
+			p.size -= of.size()
+		}
+		return !keep[k.version]
+	})
+}
+
+// drop drops all parts.
+func (p *parts) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.have, p.size = make(map[partKey]*part), 0
+}
+
+// bytes returns the size of all parts.
+func (p *parts) bytes() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.size
 }
 
 // of returns the part of a version. It builds the part on first use.
@@ -149,6 +185,7 @@ func (p *parts) of(v *kind.Version, v2 bool) (*part, error) {
 		return nil, fmt.Errorf("OpenAPI of %s: %w", v.GVR(), err)
 	}
 	p.have[key] = made
+	p.size += made.size()
 	return made, nil
 }
 

@@ -13,6 +13,8 @@
 //     of the kinds in it, not of its text.
 //   - A part belongs to a kind.Version and never changes. If a kind changes,
 //     only its parts are rebuilt and its documents joined again.
+//   - Encodings are built one at a time, and kept until [Handler.Shed]: the largest take tens of
+//     megabytes while they are built.
 //   - The hash in a document's address changes whenever the document may have
 //     changed.
 //
@@ -52,6 +54,27 @@ type Handler struct {
 // New returns a Handler for the kinds that load returns.
 func New(load func() *kind.Snapshot) *Handler {
 	return &Handler{load: load, parts: newParts(), started: time.Now()}
+}
+
+// Bytes returns how many bytes the documents take that are kept.
+func (h *Handler) Bytes() int64 {
+	n := h.parts.bytes()
+	if v := h.current.Load(); v != nil {
+		n += v.v2.size.Load()
+		for _, d := range v.docs {
+			n += d.size.Load()
+		}
+	}
+	return n
+}
+
+// Shed drops the documents that are kept. They are built again when a client asks for them, with the
+// same hashes.
+func (h *Handler) Shed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.current.Store(nil)
+	h.parts.drop()
 }
 
 // The media types of documents.

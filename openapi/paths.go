@@ -74,7 +74,7 @@ func sitesOf(v *kind.Version) []site {
 	}
 	self, list := nameOf(v), listNameOf(v)
 	b := &k.Behavior
-	n := namer{v, scope, b.New != nil}
+	n := namer{v, scope, b.GoType != nil}
 	objects, object := site{path: root}, site{path: root + "/{name}", named: k.Name}
 	if !b.Virtual {
 		objects.add(n.operation(http.MethodGet, "list", "list", "", listOptions, "", list))

@@ -130,10 +130,58 @@ func Forbidden(gr schema.GroupResource, name string, err error) *Error {
 	return wrap(apierrors.NewForbidden(gr, name, err), err)
 }
 
+// maxErrorText is the number of bytes of the errors of one object after which the list ends. A bad
+// item may be much shorter than its errors.
+const maxErrorText = 1 << 20
+
 // Invalid is 422: the object is invalid for the reasons in errs. The Error keeps the texts of errs,
-// not their values, which may point into a document that is released before the Error is used.
+// not their values, which may point into a document that is released before the Error is used. The
+// texts are those of upstream's NewInvalid, which takes quadratic time for the message: it copies
+// the message for each error. A body of 3 MB may have a million bad items, and the work would go on
+// after the client has gone. So the texts are joined once here, and the list of causes ends when it
+// has maxErrorText bytes.
 func Invalid(gk schema.GroupKind, name string, errs field.ErrorList) *Error {
-	return wrap(apierrors.NewInvalid(gk, strings.Clone(name), errs), nil)
+	e := apierrors.NewInvalid(gk, strings.Clone(name), nil)
+	causes := make([]metav1.StatusCause, 0, min(len(errs), 1000))
+	said, texts, size := map[string]bool{}, []string(nil), 0
+	for i := 0; i < len(errs); i++ {
+		err := errs[i]
+		// The list of a custom resource has this end already, as its last error.
+		if size > maxErrorText && i < len(errs)-1 {
+			err = field.Invalid(nil, field.OmitValueType{}, "there are more errors than are listed")
+			i = len(errs)
+		}
+		cause := metav1.StatusCause{Type: metav1.CauseType(err.Type), Message: err.ErrorBody(), Field: err.Field}
+		causes = append(causes, cause)
+		text := cause.Field + ": " + cause.Message
+		size += len(text)
+		// The message names an error once, the causes as often as it was found.
+		if !said[text] {
+			said[text] = true
+			texts = append(texts, text)
+		}
+	}
+	e.ErrStatus.Details.Causes = causes
+	switch len(texts) {
+	case 0:
+	case 1:
+		e.ErrStatus.Message += ": " + texts[0]
+	default:
+		e.ErrStatus.Message += ": [" + strings.Join(texts, ", ") + "]"
+	}
+	return wrap(e, nil)
+}
+
+// CauseExplanation is the type of a cause that explains another one: why a rule refused a value. Only
+// clients that ask for explanations get it.
+const CauseExplanation metav1.CauseType = "Explanation"
+
+// AddCause adds a cause to the details.
+func (e *Error) AddCause(c metav1.StatusCause) {
+	if e.Status.Details == nil {
+		e.Status.Details = &metav1.StatusDetails{}
+	}
+	e.Status.Details.Causes = append(e.Status.Details.Causes, c)
 }
 
 // Unprocessable is 422 with upstream's general text: the operations of a patch do not apply to the

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -145,5 +146,49 @@ func TestFrom(t *testing.T) {
 	}
 	if !errors.Is(Conflict(widgets, "a", ErrModified), ErrModified) {
 		t.Error("Conflict loses the cause")
+	}
+}
+
+// TestInvalidIsNewInvalid compares with upstream's function.
+func TestInvalidIsNewInvalid(t *testing.T) {
+	path := field.NewPath("spec", "x")
+	for _, errs := range []field.ErrorList{
+		nil,
+		{field.Required(path, "say it")},
+		{field.Required(path, ""), field.Required(path, "")},
+		{field.Required(path, ""), field.Invalid(nil, 3, "is odd"), field.Required(path, ""), field.TooLong(path, "", 2), field.NotSupported(path, "c", []string{"a", "b"})},
+	} {
+		want := apierrors.NewInvalid(widget, "a", errs).Status()
+		got := Invalid(widget, "a", errs).Status
+		want.TypeMeta = got.TypeMeta
+		wantText, _ := json.Marshal(want)
+		if text, _ := json.Marshal(got); string(text) != string(wantText) {
+			t.Errorf("got %s\nwant %s", text, wantText)
+		}
+	}
+}
+
+// TestManyErrors holds that the work for an answer grows no faster than the list of errors, and that the list ends.
+//
+// Ledger: error-lists.
+func TestManyErrors(t *testing.T) {
+	var errs field.ErrorList
+	for i := range 100_000 {
+		errs = append(errs, field.Required(field.NewPath("spec", "containers").Index(i).Child("name"), ""))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	e := Invalid(widget, "a", errs[:20_000])
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 64 {
+		t.Errorf("20,000 errors: got %d MiB allocated, want at most 64", n)
+	}
+	if n := len(e.Details.Causes); n != 20_000 {
+		t.Errorf("20,000 errors: got %d causes", n)
+	}
+	e = Invalid(widget, "a", errs)
+	causes := e.Details.Causes
+	if last := causes[len(causes)-1].Message; len(e.Message) > maxErrorText*5/4 || last != "Invalid value: there are more errors than are listed" {
+		t.Errorf("100,000 errors: got a message of %d bytes, and %q at last", len(e.Message), last)
 	}
 }

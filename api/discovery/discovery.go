@@ -13,9 +13,9 @@
 //
 // # Invariants
 //
-//   - A document is a function of one kind.Snapshot. What takes all kinds to
-//     make is made when it is first asked for, once for each snapshot; what
-//     describes one group costs what that group costs.
+//   - A document is a function of one kind.Snapshot. A document about all kinds is built once for each
+//     snapshot, at the first request. The cost of a document about one group depends on that group
+//     only.
 //   - Only established kinds appear.
 //
 // # Use

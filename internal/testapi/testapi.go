@@ -11,10 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/store"
@@ -121,4 +123,22 @@ func (a *API) Run(run func(context.Context)) {
 	over := make(chan struct{})
 	go func() { defer close(over); run(ctx) }()
 	a.Cleanup(func() { cancel(); <-over })
+}
+
+// Request returns the request to create an object, or to update old to it, for tests of admission
+// plugins. Defaults are not set.
+func (a *API) Request(k *kind.Kind, namespace, text, old string) *admission.Request {
+	a.Helper()
+	parse := func(text string) *jsondoc.Doc {
+		d := new(jsondoc.Doc)
+		if _, err := k.Storage.Schema.Decode(d, []byte(text)); err != nil {
+			a.Fatal(err)
+		}
+		return d
+	}
+	r := &admission.Request{Operation: admission.Create, Version: k.Storage, Namespace: namespace, Name: "o", New: parse(text), User: administrator.User}
+	if old != "" {
+		r.Operation, r.Old = admission.Update, parse(old)
+	}
+	return r
 }
