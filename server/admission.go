@@ -149,7 +149,7 @@ type chainOf struct {
 }
 
 // admission builds the chain of steps, in kube-apiserver's order.
-func (s *Server) admission(on plugins, configs *pluginConfigs, chain authz.Authorizer) func(admission.Host) *admission.Chain {
+func (s *Server) admission(on plugins, configs *pluginConfigs, static *staticAdmission, chain authz.Authorizer) func(admission.Host) *admission.Chain {
 	return func(h admission.Host) *admission.Chain {
 		kinds, cached := s.kinds, s.cache
 		m, checks := admission.NewMetrics(s.metrics), policy.NewMetrics(s.metrics)
@@ -158,22 +158,25 @@ func (s *Server) admission(on plugins, configs *pluginConfigs, chain authz.Autho
 		c := &chainOf{on: on, configs: configs, steps: admission.NewChain(m), host: h, objects: pods.NewObjects(source), source: source, authz: chain}
 		s.early(c)
 		s.late(c)
-		hooks := webhook.Config{Kinds: kinds.Load, Cache: cached, Namespaces: h, Authorizer: chain, Metrics: m, Logger: s.logger, Rooms: s.rooms}
-		policies := policy.Config{
-			Kinds: kinds.Load, Cache: cached, Host: h, Authorizer: chain,
-			Metrics: m, Checks: checks, Logger: s.logger,
+		hooks := func(plugin string) webhook.Config {
+			return webhook.Config{Kinds: kinds.Load, Cache: cached, Namespaces: h, Authorizer: chain, Metrics: m, Logger: s.logger, Shared: s.hooks,
+				Static: static.folders[plugin], Credentials: static.credentials[plugin]}
+		}
+		policies := func(plugin string) policy.Config {
+			return policy.Config{Kinds: kinds.Load, Cache: cached, Host: h, Authorizer: chain, Metrics: m, Checks: checks, Logger: s.logger,
+				Static: static.folders[plugin]}
 		}
 		if on[mutatingPolicy] {
-			c.steps.Mutates(mutatingPolicy, policy.Mutating(policies))
+			c.steps.Mutates(mutatingPolicy, policy.Mutating(policies(mutatingPolicy)))
 		}
 		if on[mutatingWebhook] {
-			c.steps.Mutates(mutatingWebhook, webhook.Mutating(hooks))
+			c.steps.Mutates(mutatingWebhook, webhook.Mutating(hooks(mutatingWebhook)))
 		}
 		if on[validatingPolicy] {
-			c.steps.Validates(validatingPolicy, policy.Validating(policies))
+			c.steps.Validates(validatingPolicy, policy.Validating(policies(validatingPolicy)))
 		}
 		if on[validatingWebhook] {
-			c.steps.Validates(validatingWebhook, webhook.Validating(hooks))
+			c.steps.Validates(validatingWebhook, webhook.Validating(hooks(validatingWebhook)))
 		}
 		if on[resourceQuota] {
 			c.steps.Validates(resourceQuota, quota.New(source, &configs.quota, s.chargeQuota))
@@ -241,7 +244,7 @@ func (s *Server) early(c *chainOf) {
 	mutate, validate = pods.AlwaysPullImages()
 	c.both(alwaysPullImages, mutate, validate)
 	if c.on[podSecurity] {
-		c.validates(podSecurity, podsecurity.New(c.source, &c.configs.security), podsecurity.Resources()...)
+		c.validates(podSecurity, podsecurity.New(c.source, &c.configs.security, podsecurity.NewMetrics(s.metrics)), podsecurity.Resources()...)
 	}
 	mutate, validate = pods.NodeSelector(o, c.configs.selectors.Plugin)
 	c.both(podNodeSelector, mutate, validate)

@@ -52,7 +52,32 @@ type pluginConfigs struct {
 	selectors   struct {
 		Plugin map[string]string `json:"podNodeSelectorPluginConfig"`
 	}
+	// webhooks has the configurations of the plugins for webhooks, policies those of the plugins for
+	// policies, by plugin.
+	webhooks map[string]*webhookConfiguration
+	policies map[string]*policyConfiguration
 }
+
+// webhookConfiguration is the configuration of MutatingAdmissionWebhook and of
+// ValidatingAdmissionWebhook.
+type webhookConfiguration struct {
+	metav1.TypeMeta    `json:",inline"`
+	KubeConfigFile     string `json:"kubeConfigFile"`
+	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (c *webhookConfiguration) DeepCopyObject() runtime.Object { clone := *c; return &clone }
+
+// policyConfiguration is the configuration of MutatingAdmissionPolicy and of
+// ValidatingAdmissionPolicy.
+type policyConfiguration struct {
+	metav1.TypeMeta    `json:",inline"`
+	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (c *policyConfiguration) DeepCopyObject() runtime.Object { clone := *c; return &clone }
 
 // tolerationConfiguration is the configuration of PodTolerationRestriction.
 type tolerationConfiguration struct {
@@ -74,7 +99,7 @@ func (c *tolerationConfiguration) limits() pods.TolerationLimits {
 // loadPluginConfigs reads the file of --admission-control-config-file, "" meaning none. It refuses
 // configurations without effect: of unknown plugins, and of plugins that have none.
 func loadPluginConfigs(file string, on plugins, logger *slog.Logger) (*pluginConfigs, error) {
-	c := new(pluginConfigs)
+	c := &pluginConfigs{webhooks: map[string]*webhookConfiguration{}, policies: map[string]*policyConfiguration{}}
 	if file != "" {
 		if err := c.load(file, on, logger); err != nil {
 			return nil, fmt.Errorf("admission-control-config-file %s: %w", file, err)
@@ -162,8 +187,28 @@ func (c *pluginConfigs) read(plugin string, text []byte) (err error) {
 		err = decodeInto(text, &c.events, kinds)
 	case plugin == podTolerations:
 		err = decodeInto(text, &c.tolerations, kinds)
+	case plugin == mutatingWebhook || plugin == validatingWebhook:
+		own := new(webhookConfiguration)
+		if err = decodeInto(text, own, kinds); err == nil {
+			c.webhooks[plugin] = own
+			err = errors.Join(checkPath("kubeConfigFile", own.KubeConfigFile), checkPath("staticManifestsDir", own.StaticManifestsDir))
+		}
+	case plugin == mutatingPolicy || plugin == validatingPolicy:
+		own := new(policyConfiguration)
+		if err = decodeInto(text, own, kinds); err == nil {
+			c.policies[plugin] = own
+			err = checkPath("staticManifestsDir", own.StaticManifestsDir)
+		}
 	}
 	return err
+}
+
+// checkPath refuses a path that depends on the folder in which the server is started.
+func checkPath(name, path string) error {
+	if path != "" && !filepath.IsAbs(path) {
+		return field.Invalid(field.NewPath(name), path, "must be an absolute file path")
+	}
+	return nil
 }
 
 // decodeInto decodes text, of any of some kinds.
@@ -183,6 +228,12 @@ var configKinds = map[string][]schema.GroupVersionKind{
 	podSecurity:    versionsOf("pod-security.admission.config.k8s.io", "PodSecurityConfiguration", "v1", "v1beta1", "v1alpha1"),
 	eventRateLimit: versionsOf("eventratelimit.admission.k8s.io", "Configuration", "v1alpha1"),
 	podTolerations: versionsOf("podtolerationrestriction.admission.k8s.io", "Configuration", "v1alpha1"),
+	mutatingWebhook: slices.Concat(versionsOf("apiserver.config.k8s.io", "WebhookAdmissionConfiguration", "v1"),
+		versionsOf("apiserver.config.k8s.io", "WebhookAdmission", "v1alpha1")),
+	validatingWebhook: slices.Concat(versionsOf("apiserver.config.k8s.io", "WebhookAdmissionConfiguration", "v1"),
+		versionsOf("apiserver.config.k8s.io", "WebhookAdmission", "v1alpha1")),
+	mutatingPolicy:   versionsOf("apiserver.config.k8s.io", "MutatingAdmissionPolicyConfiguration", "v1"),
+	validatingPolicy: versionsOf("apiserver.config.k8s.io", "ValidatingAdmissionPolicyConfiguration", "v1"),
 	resourceQuota: slices.Concat(versionsOf("apiserver.config.k8s.io", "ResourceQuotaConfiguration", "v1"),
 		versionsOf("resourcequota.admission.k8s.io", "Configuration", "v1beta1", "v1alpha1")),
 }

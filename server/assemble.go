@@ -25,6 +25,7 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
+	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/store"
 )
 
@@ -43,16 +44,19 @@ type parts struct {
 	// guards, if not nil, returns the authorizers for requests and for the expressions of policies,
 	// in place of the chain.
 	guards func(chain authz.Authorizer) (requests, policies authz.Authorizer)
+	// validated, if not nil, receives each object that was validated.
+	validated func(v *kind.Version, o schema.Validated)
 }
 
 // assemble builds the server. s.authn must be set.
 func (s *Server) assemble(ctx context.Context, p *parts) error {
 	c := &s.config
 	shares := s.memory.Shares()
-	s.rooms = webhook.NewRooms(shares.Webhooks)
-	s.cache = cache.New(p.store, cache.Options{Logger: s.logger, AllLogBytes: shares.Logs, ViewBytes: shares.Views, StateBytes: shares.States})
+	s.hooks.Rooms = webhook.NewRooms(shares.Webhooks)
+	s.cache = cache.New(p.store, cache.Options{Logger: s.logger, AllLogBytes: shares.Logs, ViewBytes: shares.Views, StateBytes: shares.States,
+		Memory: map[string]func([]byte) int64{crd.Prefix: crd.Memory}})
 	s.opened = append(s.opened, closer(func() error { s.cache.Close(); return nil }))
-	compiler := &crd.Compiler{Metrics: schemaMetrics(s.metrics)}
+	compiler := &crd.Compiler{Metrics: schemaMetrics(s.metrics), NoBeta: s.noBeta}
 	s.kinds = kind.NewRegistry(builtin.All(compiler)...)
 	if err := s.openAuthz(p.authorization, p.authorizationText, s.kinds, s.cache, p.store); err != nil {
 		return err
@@ -61,13 +65,18 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	if p.guards != nil {
 		requests, policies = p.guards(s.authz.chain)
 	}
+	static, err := s.openStatic(p.plugins, p.pluginConfigs)
+	if err != nil {
+		return err
+	}
 	s.objects = objects.New(objects.Config{
 		Kinds:          s.kinds,
 		Store:          p.store,
 		Cache:          s.cache,
-		Admission:      s.admission(p.plugins, p.pluginConfigs, policies),
+		Admission:      s.admission(p.plugins, p.pluginConfigs, static, policies),
 		AwaitDecisions: s.await,
 		Grow:           s.grow,
+		Validated:      p.validated,
 	})
 	if seats := c.seats(); seats > 0 && !c.DisableFairness {
 		s.flow = flow.New(flow.Config{Seats: seats, Metrics: s.metrics, Logger: s.logger})
@@ -82,6 +91,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Flags:   c.Flags,
 
 		DisableProfiling: c.DisableProfiling,
+		FreshReads:       c.FreshReads,
 
 		Snapshot:  snapshotOf(s.durable),
 		Audiences: s.audiences,
@@ -102,7 +112,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
 	s.governMemory()
 	s.allocator = &allocator.Allocator{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, API: s.writer(objects.ServerManager),
-		Status: s.writer(allocator.StatusManager), Range: s.network.services, Ports: s.network.nodePorts}
+		Status: s.writer(allocator.StatusManager), Ranges: s.network.services, Ports: s.network.nodePorts}
 	s.objects.Claimer = s.allocator
 	s.authz.aggregator.API = s.writer(roles.Manager)
 	s.crds = &definitions.Controller{Kinds: s.kinds, Compiler: compiler, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.writer(objects.ServerManager).Delete, Converter: p.converter, Note: s.announceStatus}
@@ -206,7 +216,7 @@ func (s *Server) catchUp() func(context.Context) {
 // are recorded in m.
 func (s *Server) converters(m *conversion.Metrics) func(string, *apiextv1.WebhookConversion) (kind.Converter, error) {
 	return func(name string, c *apiextv1.WebhookConversion) (kind.Converter, error) {
-		w, err := conversion.New(name, c, m, s.rooms)
+		w, err := conversion.New(name, c, m, s.hooks)
 		if err != nil {
 			return nil, err
 		}

@@ -31,7 +31,7 @@ func TestDefinitionsHoldAtOnce(t *testing.T) {
 		if got := r.must("GET", "/openapi/v3/apis/"+group+"/v1", ""); !strings.Contains(got, "Thing") {
 			t.Errorf("OpenAPI: got %s", got)
 		}
-		if got := r.must("GET", definitionsPath+"/things."+group, ""); !strings.Contains(got, `"status":"True","type":"Established"`) {
+		if got := r.must("GET", definitionsPath+"/things."+group, ""); !strings.Contains(got, `"type":"Established","status":"True"`) {
 			t.Errorf("the definition: got %s", got)
 		}
 		thing := func(name string) string {

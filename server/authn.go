@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,6 +23,8 @@ import (
 	"github.com/keelson-io/keelson/authn/bootstrap"
 	"github.com/keelson-io/keelson/authn/serviceaccount"
 	"github.com/keelson-io/keelson/authn/webhook"
+	"github.com/keelson-io/keelson/controller/systemmaps"
+	"github.com/keelson-io/keelson/controller/token"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -69,6 +72,7 @@ type ServiceAccounts struct {
 	Issuers            []string      // the first one signs, all are accepted; nil means serviceaccount.DefaultIssuer
 	KeyFiles           []string      // PEM, for verification in addition to the signing key
 	SigningKeyFile     string        // PEM; "": a key of the server's own, kept in the data directory
+	SigningEndpoint    string        // the socket of a program that signs, in place of keys; "": none
 	JWKSURI            string        // the URL of the keys in the discovery document; "": this server's
 	MaxTokenExpiration time.Duration // 0: no limit
 }
@@ -152,6 +156,9 @@ func (c *Authentication) validate() error {
 			return fmt.Errorf("service-account-jwks-uri requires https scheme, parsed as: %v", u)
 		}
 	}
+	if sa := &c.ServiceAccounts; sa.SigningEndpoint != "" && (sa.SigningKeyFile != "" || len(sa.KeyFiles) > 0) {
+		return errors.New("can't set `--service-account-signing-key-file` and/or `--service-account-key-file` with `--service-account-signing-endpoint` (They are mutually exclusive)")
+	}
 	if d := c.ServiceAccounts.MaxTokenExpiration; d != 0 && (d < time.Hour || d > (1<<32)*time.Second) {
 		return errors.New("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds")
 	}
@@ -169,7 +176,7 @@ func (s *Server) openTokens(issuers []string, metrics *authn.Metrics) ([]authn.T
 		}
 		tokens = append(tokens, authn.ForAnyAudience(file, s.audiences))
 	}
-	keys, err := s.openKeys()
+	keys, life, err := s.openKeys()
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +188,7 @@ func (s *Server) openTokens(issuers []string, metrics *authn.Metrics) ([]authn.T
 	if err != nil {
 		return nil, err
 	}
-	s.tokens = api.Tokens{Issuer: issuer, MaxExpiration: c.Authentication.ServiceAccounts.MaxTokenExpiration}
+	s.tokens = api.Tokens{Issuer: issuer, MaxExpiration: life}
 	tokens = append(tokens, serviceaccount.NewToken(serviceaccount.Config{
 		Issuers: issuers, Keys: keys, Audiences: s.audiences, Objects: s.reference, Used: s.markUsed, Metrics: s.metrics}))
 	if c.Authentication.BootstrapTokens {
@@ -195,7 +202,7 @@ func (s *Server) openTokens(issuers []string, metrics *authn.Metrics) ([]authn.T
 		if w.CacheTTL == 0 {
 			w.CacheTTL = 2 * time.Minute
 		}
-		hook, err := webhook.New(webhook.Config{ConfigFile: w.ConfigFile, Version: w.Version, Audiences: s.audiences, Metrics: s.metrics})
+		hook, err := webhook.New(webhook.Config{ConfigFile: w.ConfigFile, Version: w.Version, Audiences: s.audiences, Metrics: s.metrics, Certificates: s.hooks.Certificates})
 		if err != nil {
 			return nil, err
 		}
@@ -204,8 +211,35 @@ func (s *Server) openTokens(issuers []string, metrics *authn.Metrics) ([]authn.T
 	return tokens, nil
 }
 
-// openKeys reads the keys of service account tokens, or creates one.
-func (s *Server) openKeys() (*serviceaccount.Keys, error) {
+// openKeys opens the keys of service account tokens, and returns the longest life of tokens.
+func (s *Server) openKeys() (*serviceaccount.Keys, time.Duration, error) {
+	c := &s.config.Authentication.ServiceAccounts
+	if c.SigningEndpoint == "" {
+		keys, err := s.readKeys()
+		return keys, c.MaxTokenExpiration, err
+	}
+	if s.config.TokenSigner == nil {
+		return nil, 0, errors.New("--service-account-signing-endpoint: Config.TokenSigner is nil; set it to externalsigner.Dial, of package authn/externalsigner")
+	}
+	signer, err := s.config.TokenSigner(context.Background(), c.SigningEndpoint, s.logger)
+	if err != nil {
+		return nil, 0, fmt.Errorf("--service-account-signing-endpoint: %w", err)
+	}
+	s.opened = append(s.opened, signer)
+	s.background = append(s.background, signer.Run)
+	s.enabled[token.Name] = false // such a signer signs no tokens for Secrets
+	life := c.MaxTokenExpiration
+	switch {
+	case life == 0:
+		life = signer.Life()
+	case life > signer.Life():
+		return nil, 0, fmt.Errorf("service-account-max-token-expiration cannot be set longer than the token expiration supported by service-account-signing-endpoint: %s > %s", life, signer.Life())
+	}
+	return serviceaccount.OutsideKeys(signer), life, nil
+}
+
+// readKeys reads the keys of service account tokens, or creates one.
+func (s *Server) readKeys() (*serviceaccount.Keys, error) {
 	c := &s.config.Authentication.ServiceAccounts
 	var public []crypto.PublicKey
 	for _, path := range c.KeyFiles {
@@ -307,4 +341,20 @@ func (s *Server) openProxy() (authn.Authenticator, error) {
 	}
 	return authn.NewProxy(authn.Proxy{Pool: func() *x509.CertPool { return pool }, AllowedNames: c.AllowedNames, UserHeaders: c.UsernameHeaders,
 		UIDHeaders: c.UIDHeaders, GroupHeaders: c.GroupHeaders, ExtraPrefixes: c.ExtraPrefixes})
+}
+
+// authenticationSettings returns what other programs may know about how the server authenticates
+// requests.
+func (s *Server) authenticationSettings() systemmaps.Settings {
+	c := &s.config.Authentication.RequestHeader
+	own := systemmaps.Settings{ClientCA: string(*s.identity.clientPEM.Load()), Names: c.AllowedNames, UserHeaders: c.UsernameHeaders,
+		UIDHeaders: c.UIDHeaders, GroupHeaders: c.GroupHeaders, ExtraPrefixes: c.ExtraPrefixes}
+	var proxies bytes.Buffer
+	for _, ca := range s.proxyCAs {
+		if err := pem.Encode(&proxies, &pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}); err != nil {
+			panic("BUG: a certificate has no PEM: " + err.Error())
+		}
+	}
+	own.ProxyCA = proxies.String()
+	return own
 }

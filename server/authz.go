@@ -67,7 +67,7 @@ func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, ki
 	z.defaults = roles.Config{Kinds: kinds, Cache: cached, Store: st}
 	z.aggregator = &roles.Aggregator{Config: z.defaults, Logger: s.logger}
 	reloadConfig := reload.Config{Configuration: c, File: s.config.Authorization.File, Text: text, Interval: s.config.ReloadInterval,
-		Metrics: s.metrics, ServerID: s.id, Logger: s.logger}
+		Metrics: s.metrics, Certificates: s.hooks.Certificates, ServerID: s.id, Logger: s.logger}
 	z.rbacEnabled = c.Has(config.RBAC)
 	sources, err := sourcesOf(kinds, cached, rbacv1.GroupName+"/roles", rbacv1.GroupName+"/clusterroles", rbacv1.GroupName+"/rolebindings", rbacv1.GroupName+"/clusterrolebindings")
 	if err != nil {
@@ -76,6 +76,7 @@ func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, ki
 	z.follower = rbac.NewFollower(sources, s.logger)
 	if z.rbacEnabled {
 		reloadConfig.RBAC = z.follower.Index
+		s.background = append(s.background, s.writeComponentRoles)
 	}
 	if c.Has(config.Node) {
 		sources, err := sourcesOf(kinds, cached, "/pods", "/persistentvolumes", storagev1.GroupName+"/volumeattachments")
@@ -112,7 +113,7 @@ func sourcesOf(kinds *kind.Registry, cached *cache.Cache, resources ...string) (
 	return sources, nil
 }
 
-// syncRoles creates missing default roles, and waits until RBAC and the Node authorizer have read
+// syncRoles creates missing default roles, but not those of components, and waits until RBAC and the Node authorizer have read
 // all their objects.
 func (s *Server) syncRoles(ctx context.Context) error {
 	if s.authz.rbacEnabled {
@@ -127,6 +128,25 @@ func (s *Server) syncRoles(ctx context.Context) error {
 		}
 	}
 	return s.authz.follower.Sync(ctx)
+}
+
+// retryRoles is the time between two attempts to write the roles of components.
+const retryRoles = 10 * time.Second
+
+// writeComponentRoles creates the missing roles of components.
+func (s *Server) writeComponentRoles(ctx context.Context) {
+	for {
+		err := roles.EnsureComponents(ctx, s.authz.defaults)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		s.logger.Error("unable to initialize the roles of components", "error", err, "retry", retryRoles)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryRoles):
+		}
+	}
 }
 
 // awaited bounds the wait of a write's answer for its effect on the authorizers. After that, the

@@ -225,7 +225,7 @@ func (r *running) callAs(user, method, path, body, contentType string) (int, str
 
 // Default roles come back when they are gone, are completed, and are left alone
 // if their owner says so; aggregated roles follow what they gather.
-// Ledger: default-roles, aggregated-roles.
+// Ledger: aggregated-roles, component-roles.
 func TestDefaultRoles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	r := start(t, Config{DataDir: dir})
@@ -241,11 +241,26 @@ func TestDefaultRoles(t *testing.T) {
 		rules, _ := get(path)["rules"].([]any)
 		return len(rules)
 	}
+	components := func() {
+		t.Helper()
+		testkit.EventuallySay(t, func() (string, bool) {
+			var missing []string
+			for _, path := range []string{"clusterroles/system:kube-scheduler", "clusterrolebindings/system:kube-scheduler", "clusterrolebindings/system:controller:job-controller",
+				"namespaces/kube-system/roles/system:controller:token-cleaner", "namespaces/kube-public/rolebindings/system:controller:bootstrap-signer"} {
+				if code, _ := r.call(r.client, "GET", rbacPath+path, ""); code != 200 {
+					missing = append(missing, path)
+				}
+			}
+			return fmt.Sprintf("missing: %v", missing), missing == nil
+		})
+	}
+	components()
 	discovery, edit := count("clusterroles/system:discovery"), count("clusterroles/edit")
 	if discovery != 1 || edit == 0 || count("clusterroles/admin") != edit+2 {
 		t.Errorf("rules: %d %d %d", discovery, edit, count("clusterroles/admin"))
 	}
 	r.must("DELETE", rbacPath+"clusterroles/system:basic-user", "")
+	r.must("DELETE", rbacPath+"clusterrolebindings/system:kube-scheduler", "")
 	r.must("PATCH", rbacPath+"clusterroles/system:discovery", `{"rules":[{"verbs":["get"],"nonResourceURLs":["/mine"]}]}`, "Content-Type", "application/merge-patch+json")
 	r.must("PATCH", rbacPath+"clusterrolebindings/system:monitoring", `{"subjects":[]}`, "Content-Type", "application/merge-patch+json")
 	r.must("PATCH", rbacPath+"clusterroles/system:monitoring", `{"metadata":{"annotations":{"rbac.authorization.kubernetes.io/autoupdate":"false"}},"rules":[]}`, "Content-Type", "application/merge-patch+json")
@@ -258,6 +273,7 @@ func TestDefaultRoles(t *testing.T) {
 	})
 	r.end()
 	r = start(t, Config{DataDir: dir})
+	components()
 	if n := count("clusterroles/system:basic-user"); n != 2 {
 		t.Errorf("a role that was deleted: got %d rules", n)
 	}

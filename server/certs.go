@@ -35,6 +35,9 @@ const (
 	clockSkew     = time.Hour // by which a client's clock may be slow
 
 	adminUser = "keelson-admin"
+
+	// oldAuthority names the files of an authority that has expired. The clock may have been wrong.
+	oldAuthority = "ca.old"
 )
 
 // pair is a certificate with its key, parsed and as PEM.
@@ -50,9 +53,10 @@ func (p *pair) TLS() *tls.Certificate {
 }
 
 // fresh reports whether p is valid, allowing for clock skew, and does not expire soon.
-func (p *pair) fresh(now time.Time) bool {
-	return now.After(p.cert.NotBefore) && now.Add(renewBefore).Before(p.cert.NotAfter)
-}
+func (p *pair) fresh(now time.Time) bool { return now.After(p.cert.NotBefore) && !p.ends(now) }
+
+// ends reports whether p expires soon, or has expired.
+func (p *pair) ends(now time.Time) bool { return !now.Add(renewBefore).Before(p.cert.NotAfter) }
 
 // pki issues certificates. If dir is empty, it does not use the disk.
 type pki struct {
@@ -81,9 +85,18 @@ func openPKI(dir string, missing func(path, consequence string)) (*pki, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the server's authority: %w; put copies of ca.crt and ca.key in their places, or remove both for a new authority, which clients have to be told of", err)
 	}
-	if authority == nil || !authority.fresh(now) || !authority.cert.IsCA {
+	// An authority that is not valid yet is kept: the clock of the machine is wrong, and a new
+	// authority would lock out those who trust this one for good.
+	if authority == nil || authority.ends(now) || !authority.cert.IsCA {
+		consequence := "clients do not know the server by the new authority, and their certificates of the old one are not valid any more"
+		if authority != nil && dir != "" {
+			if err := p.save(oldAuthority, authority); err != nil {
+				return nil, err
+			}
+			consequence += "; the old one is in " + oldAuthority + ".crt and " + oldAuthority + ".key"
+		}
 		if dir != "" {
-			p.lacks(filepath.Join(dir, "ca.crt"), "clients do not know the server by the new authority, and their certificates of the old one are not valid any more")
+			p.lacks(filepath.Join(dir, "ca.crt"), consequence)
 		}
 		if authority, err = p.issue("ca", authorityTemplate(now), nil); err != nil {
 			return nil, err

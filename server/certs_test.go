@@ -57,6 +57,45 @@ func TestCertificatesAreKeptWhileTheyFit(t *testing.T) {
 	}
 }
 
+// TestAuthorityOfAnotherTime: a clock that was set back replaces no authority, and one that was set far forward keeps the old one.
+func TestAuthorityOfAnotherTime(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		from  time.Duration // when the authority was made, from now
+		kept  bool
+		aside bool
+	}{
+		{"made now", 0, true, false},
+		{"made next year", 365 * 24 * time.Hour, true, false},
+		{"made ten years ago", -authorityLife, false, true},
+	} {
+		dir := t.TempDir()
+		p := &pki{dir: dir}
+		made, err := p.issue("ca", authorityTemplate(time.Now().Add(row.from)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		opened, err := openPKI(dir, func(_, consequence string) { said = consequence })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept := opened.authority.cert.Equal(made.cert); kept != row.kept {
+			t.Errorf("%s: kept: got %v, want %v", row.name, kept, row.kept)
+		}
+		old, err := p.load(oldAuthority)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if aside := old != nil && old.cert.Equal(made.cert); aside != row.aside || strings.Contains(said, oldAuthority) != row.aside {
+			t.Errorf("%s: the old authority is kept beside the new one: got %v, said %q, want %v", row.name, aside, said, row.aside)
+		}
+		if leaf, err := opened.serving([]string{"localhost"}, time.Now()); err != nil || time.Now().Before(leaf.cert.NotBefore) {
+			t.Errorf("%s: the serving certificate is not valid now: %v", row.name, err)
+		}
+	}
+}
+
 func TestDamagedCertificateIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := openPKI(dir, nil); err != nil {

@@ -7,24 +7,23 @@ import (
 // This file bounds the memory of headers that have not arrived completely. A header may be 1 MiB
 // long, and its client may delay the rest of it for half a minute.
 
-const (
-	// maxPending is the number of bytes that all incomplete headers may take together.
-	maxPending = 32 << 20
-	// freeHeader is the size up to which an incomplete header is not counted: nearly all headers
-	// are smaller.
-	freeHeader = 16 << 10
-)
+// freeHeader is the size up to which an incomplete header is not counted: nearly all headers are
+// smaller.
+const freeHeader = 16 << 10
 
 // charges are the connections with large incomplete headers.
 type charges struct {
+	most  int64 // bytes that all incomplete headers may take together
 	bytes int64
 	conns map[*clientConn]int64
 	turns map[*clientConn]uint64 // order of arrival
 	turn  uint64
 }
 
-// init makes the maps.
-func (c *charges) init() { c.conns, c.turns = map[*clientConn]int64{}, map[*clientConn]uint64{} }
+// init makes the maps, for a number of bytes that all incomplete headers may take together.
+func (c *charges) init(most int64) {
+	c.most, c.conns, c.turns = most, map[*clientConn]int64{}, map[*clientConn]uint64{}
+}
 
 // drop removes a connection.
 func (c *charges) drop(conn *clientConn) {
@@ -63,7 +62,7 @@ func (c *connections) charge(conn *clientConn, n int64) {
 		}
 		c.charged.bytes += n - c.charged.conns[conn]
 		c.charged.conns[conn] = n
-		for c.charged.bytes > maxPending {
+		for c.charged.bytes > c.charged.most {
 			v := c.charged.victim()
 			c.remove(v)
 			victims = append(victims, v)

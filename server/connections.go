@@ -58,12 +58,13 @@ type connections struct {
 	changed chan struct{}            // has an element when there is room again
 }
 
-// newConnections returns the limits for a process that may open a number of files.
-func newConnections(files int64, stall time.Duration, log *slog.Logger) *connections {
+// newConnections returns the limits for a process that may open a number of files. Headers that have not
+// arrived completely may take so many pending bytes together.
+func newConnections(files, pending int64, stall time.Duration, log *slog.Logger) *connections {
 	c := &connections{limit: maxConnections(files), strangers: mostStrangers, log: log, open: map[*clientConn]struct{}{},
 		sources: map[netip.Prefix]*source{}, users: map[string]int64{}, changed: make(chan struct{}, 1)}
 	c.reserved = min(mostReserved, c.limit/8)
-	c.charged.init()
+	c.charged.init(pending)
 	c.stalls.limit = stall
 	c.stalls.now.Store(1)
 	return c

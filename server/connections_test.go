@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/internal/memory"
 )
 
 // This file tests how many connections there may be, and whose.
@@ -36,7 +37,7 @@ type callers struct {
 // checks.
 func newCallers(t *testing.T, limit, reserved int64, strangers int) *callers {
 	c := &callers{t: t}
-	c.all = newConnections(0, time.Minute, slog.New(slog.NewTextHandler(&c.log, nil)))
+	c.all = newConnections(0, memory.SharesOf(0).Pending, time.Minute, slog.New(slog.NewTextHandler(&c.log, nil)))
 	c.all.limit, c.all.reserved, c.all.strangers = limit, reserved, strangers
 	return c
 }
@@ -154,6 +155,7 @@ func TestUsersLeaveConnections(t *testing.T) {
 
 func TestHeadersHaveABudget(t *testing.T) {
 	c := newCallers(t, 0, 0, 1000)
+	maxPending := c.all.charged.most
 	honest := c.dial("10.0.0.2")
 	honest.Read(make([]byte, 2*freeHeader))
 	var hostile []*clientConn

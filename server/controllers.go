@@ -11,13 +11,16 @@ import (
 	"github.com/keelson-io/keelson/controller/expiry"
 	"github.com/keelson-io/keelson/controller/flows"
 	"github.com/keelson-io/keelson/controller/gc"
+	"github.com/keelson-io/keelson/controller/migration"
 	"github.com/keelson-io/keelson/controller/namespace"
 	"github.com/keelson-io/keelson/controller/policies"
 	"github.com/keelson-io/keelson/controller/protection"
 	"github.com/keelson-io/keelson/controller/quota"
 	"github.com/keelson-io/keelson/controller/roles"
 	"github.com/keelson-io/keelson/controller/service"
+	"github.com/keelson-io/keelson/controller/servicecidr"
 	"github.com/keelson-io/keelson/controller/signer"
+	"github.com/keelson-io/keelson/controller/systemmaps"
 	"github.com/keelson-io/keelson/controller/token"
 	"github.com/keelson-io/keelson/controller/trust"
 	"github.com/keelson-io/keelson/objects"
@@ -39,9 +42,11 @@ var controllers = map[string]string{
 	service.Name:           "kubernetes-service",
 	signer.Name:            "csrsigning",
 	quota.Name:             "resourcequota",
+	migration.Name:         "svm",
 	protection.Claims:      "pvc-protection",
 	protection.Volumes:     "pv-protection",
 	protection.Attributes:  protection.Attributes, // it is too new to have an older name
+	servicecidr.Name:       servicecidr.Name,      // as is this one
 }
 
 // Controllers returns the names that Config.Controllers may contain, sorted.
@@ -128,6 +133,10 @@ func (s *Server) startControllers(st store.Store) {
 	if s.enabled[quota.Name] {
 		add((&quota.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager}).Run)
 	}
+	if s.enabled[migration.Name] {
+		add((&migration.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Objects: s.writer(migration.Name),
+			Definitions: s.writer(migration.Runner), Status: manager}).Run)
+	}
 	if protect := (&protection.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, Claims: s.enabled[protection.Claims],
 		Volumes: s.enabled[protection.Volumes], Attributes: s.enabled[protection.Attributes]}); protect.Claims || protect.Volumes || protect.Attributes {
 		add(protect.Run)
@@ -135,6 +144,10 @@ func (s *Server) startControllers(st store.Store) {
 	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, EnsureNamespace: s.writer(objects.ServerManager).EnsureNamespace,
 		Authorities: s.authorities, Accounts: s.enabled[ensure.ServiceAccounts], Maps: s.enabled[ensure.RootCA]}
 	add(keep.Run)
+	add((&systemmaps.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.writer(objects.ServerManager), Own: s.authenticationSettings}).Run)
 	add(s.allocator.Run)
+	if s.enabled[servicecidr.Name] {
+		add((&servicecidr.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, Status: s.writer(servicecidr.Name)}).Run)
+	}
 	add((&expiry.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger}).Run)
 }

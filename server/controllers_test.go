@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -232,4 +233,32 @@ func TestEnabled(t *testing.T) {
 			t.Errorf("%q: got %v", wrong, err)
 		}
 	}
+}
+
+// TestSystemConfigMaps holds that the config maps about the server exist, and come back if somebody
+// deletes or changes them.
+func TestSystemConfigMaps(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	const path = "/api/v1/namespaces/kube-system/configmaps/"
+	is := func(what, name string, want *regexp.Regexp) {
+		t.Helper()
+		testkit.EventuallySay(t, func() (string, bool) {
+			_, text := r.call(r.client, "GET", path+name, "")
+			return what + ": got " + text, want.MatchString(text)
+		})
+	}
+	authentication := regexp.MustCompile(`"data":\{"client-ca-file":"-----BEGIN CERTIFICATE-----[^"{}]*"\}`)
+	tracking := regexp.MustCompile(`"data":\{"since":"\d{4}-\d\d-\d\d"\}`)
+	is("at first", "extension-apiserver-authentication", authentication)
+	is("at first", "kube-apiserver-legacy-service-account-token-tracking", tracking)
+	r.must("DELETE", path+"extension-apiserver-authentication", "")
+	is("deleted", "extension-apiserver-authentication", authentication)
+	patch := func(name, data string) {
+		t.Helper()
+		r.must("PATCH", path+name, `{"data":`+data+`}`, "Content-Type", "application/merge-patch+json")
+	}
+	patch("extension-apiserver-authentication", `{"client-ca-file":"nothing","other":"x"}`)
+	is("changed", "extension-apiserver-authentication", authentication)
+	patch("kube-apiserver-legacy-service-account-token-tracking", `{"since":"yesterday"}`)
+	is("changed", "kube-apiserver-legacy-service-account-token-tracking", tracking)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/etcd"
 	"github.com/keelson-io/keelson/store/format"
 )
 
@@ -71,7 +70,13 @@ const (
 func (s *Server) format(ctx context.Context, st store.Store) *format.Dir {
 	return &format.Dir{
 		Path: s.config.DataDir, Own: dirFormat, Release: Version().Program,
-		Snapshot: func(file string) error { return etcd.SaveSnapshot(ctx, st, file) },
+		Snapshot: func(file string) error {
+			s, ok := st.(store.Snapshotter)
+			if !ok {
+				return errors.New("snapshot: the store of this server can write none")
+			}
+			return s.SaveSnapshot(ctx, file)
+		},
 	}
 }
 
@@ -161,7 +166,7 @@ func (s *Server) createStore(ctx context.Context) (first bool, err error) {
 		return false, nil
 	}
 	dir := etcdDir(c.DataDir)
-	exists, err := etcd.Exists(dir)
+	exists, err := c.Database.Exists(dir)
 	if errors.Is(err, fs.ErrPermission) {
 		return false, fmt.Errorf("opening etcd: %w; the server runs as user %d, who has to be able to read and write everything in %s", err, os.Getuid(), dir)
 	}
@@ -176,7 +181,7 @@ func (s *Server) createStore(ctx context.Context) (first bool, err error) {
 			"keelson snapshot restore --data-dir %s FILE. To begin with an empty store, move %s away; it can be put back after the first start",
 			pkiDir(c.DataDir), filepath.Join(dir, "member"), c.DataDir, pkiDir(c.DataDir))
 	}
-	made, err := etcd.Create(ctx, etcd.Config{DataDir: dir, Logger: s.logger})
+	made, err := c.Database.Create(ctx, store.Location{Dir: dir, Logger: s.logger})
 	return made, s.explainStore(err)
 }
 
@@ -186,16 +191,16 @@ func (s *Server) openStore(ctx context.Context) (store.Store, error) {
 	if c.Store != nil {
 		return c.Store, nil
 	}
-	e := etcd.Config{Prefix: c.EtcdPrefix, Logger: s.logger}
+	at := store.Location{Prefix: c.EtcdPrefix, Logger: s.logger}
 	if len(c.EtcdServers) == 0 && (c.EtcdCAFile != "" || c.EtcdCertFile != "" || c.EtcdKeyFile != "") {
 		return nil, errors.New("opening etcd: certificates are given for a cluster, and no servers of one")
 	}
 	if len(c.EtcdServers) > 0 {
-		e.Endpoints, e.CAFile, e.CertFile, e.KeyFile = c.EtcdServers, c.EtcdCAFile, c.EtcdCertFile, c.EtcdKeyFile
+		at.Endpoints, at.CAFile, at.CertFile, at.KeyFile = c.EtcdServers, c.EtcdCAFile, c.EtcdCertFile, c.EtcdKeyFile
 	} else {
-		e.DataDir = etcdDir(c.DataDir)
+		at.Dir = etcdDir(c.DataDir)
 	}
-	st, err := etcd.Open(ctx, e)
+	st, err := c.Database.Open(ctx, at)
 	if err != nil {
 		return nil, s.explainStore(err)
 	}
@@ -205,7 +210,7 @@ func (s *Server) openStore(ctx context.Context) (store.Store, error) {
 
 // explainStore adds advice to an error of opening the store.
 func (s *Server) explainStore(err error) error {
-	var damaged *etcd.DamagedError
+	var damaged *store.DamagedError
 	switch {
 	case err == nil:
 		return nil
@@ -225,7 +230,7 @@ const roomEvery = time.Second
 // again. On a full disk it first waits for free space: until then a new process could do less than
 // this one, which still answers reads from memory.
 func (s *Server) endWithStore(ctx context.Context) {
-	st, ok := s.durable.(etcd.Mortal)
+	st, ok := s.durable.(store.Mortal)
 	if !ok {
 		return
 	}
@@ -252,15 +257,15 @@ func (s *Server) endWithStore(ctx context.Context) {
 
 // snapshotOf returns the function that writes a snapshot of a store, nil if the store has none.
 func snapshotOf(st store.Store) api.Snapshot {
-	if s, ok := st.(etcd.Snapshotter); ok {
+	if s, ok := st.(store.Snapshotter); ok {
 		return s.Snapshot
 	}
 	return nil
 }
 
-// Restore lays out a data directory without a store from a snapshot: a file that /snapshot or
-// etcd's own tools made. No server may use the directory meanwhile.
-func Restore(file, dataDir string, logger *slog.Logger) error {
+// Restore lays out a data directory without a store from a snapshot of a database: a file that
+// /snapshot or etcd's own tools made. No server may use the directory meanwhile.
+func Restore(db store.Database, file, dataDir string, logger *slog.Logger) error {
 	if _, err := os.Stat(dataDir); err == nil {
 		held, err := lock(filepath.Join(dataDir, "lock"))
 		if errors.Is(err, errLocked) {
@@ -271,5 +276,5 @@ func Restore(file, dataDir string, logger *slog.Logger) error {
 		}
 		defer held.Close()
 	}
-	return etcd.Restore(file, etcdDir(dataDir), logger)
+	return db.Restore(file, etcdDir(dataDir), logger)
 }

@@ -77,7 +77,7 @@ func (s *Server) encryptionRules(ctx context.Context, text []byte) (*encrypt.Rul
 	if err != nil {
 		return nil, fmt.Errorf("encryption provider configuration %s: %w", s.config.EncryptionConfigFile, err)
 	}
-	rules, err := encrypt.NewRules(ctx, c, encrypt.PluginOptions{Logger: s.logger})
+	rules, err := encrypt.NewRules(ctx, c, encrypt.PluginOptions{Logger: s.logger, Dial: s.config.KMS})
 	if err != nil {
 		return nil, fmt.Errorf("encryption provider configuration %s: %w", s.config.EncryptionConfigFile, err)
 	}

@@ -5,7 +5,10 @@ import (
 	"encoding/binary"
 	"io"
 	"maps"
+	"net"
+	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keelson-io/keelson/store/mem"
@@ -74,3 +77,71 @@ func TestTimeLimitsOfConnections(t *testing.T) {
 		t.Errorf("got %v between requests and %v for headers", idle, headers)
 	}
 }
+
+// TestConnectionThatTakesNothingEnds lets an HTTP/2 client ask for an answer without an end and read none of it. The connection is
+// served with the settings of the server, in a bubble whose clock runs ahead.
+func TestConnectionThatTakesNothingEnds(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	settings, encryption := *r.Server.http.HTTP2, r.Server.http.TLSConfig.Clone()
+	synctest.Test(t, func(t *testing.T) {
+		endless := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := w.Write(make([]byte, 1<<10)); err != nil {
+					return
+				}
+			}
+		})
+		ours, theirs := net.Pipe()
+		one := &oneConn{conns: make(chan net.Conn, 1), done: make(chan struct{})}
+		one.conns <- theirs
+		hs := &http.Server{Handler: endless, HTTP2: &settings, TLSConfig: encryption}
+		go hs.ServeTLS(one, "", "")
+		defer func() { close(one.done); hs.Close() }()
+		conn := tls.Client(ours, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		if err := conn.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		// The preface, a window of 1 GiB for the stream and for the connection, and a request for /.
+		go io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+
+			"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x40\x00\x00\x00\x00\x00\x04\x08\x00\x00\x00\x00\x00\x3f\x00\x00\x00"+
+			"\x00\x00\x06\x01\x05\x00\x00\x00\x01\x82\x84\x87\x41\x01a")
+		buffer := make([]byte, 16<<10)
+		if _, err := io.ReadFull(conn, buffer[:9]); err != nil { // its settings: it is served
+			t.Fatal(err)
+		}
+		began := time.Now()
+		time.Sleep(29 * time.Second)
+		if _, err := conn.Read(buffer); err != nil {
+			t.Fatalf("after 29 s: %v", err)
+		}
+		time.Sleep(31 * time.Second)
+		for {
+			if _, err := conn.Read(buffer); err != nil {
+				break // what was under way comes before the end
+			}
+			if time.Since(began) > 2*time.Minute {
+				t.Fatal("the connection is open after two minutes")
+			}
+		}
+		if took := time.Since(began); took > 61*time.Second {
+			t.Errorf("the connection ended after %v, want 30 s after its last byte", took)
+		}
+	})
+}
+
+// oneConn is a listener with one connection.
+type oneConn struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+func (l *oneConn) Close() error   { return nil }
+func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }

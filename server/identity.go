@@ -38,6 +38,7 @@ type identity struct {
 
 	serving    atomic.Pointer[tls.Certificate]
 	clients    atomic.Pointer[x509.CertPool]
+	clientPEM  atomic.Pointer[[]byte] // the authorities in clients
 	kubeconfig atomic.Pointer[[]byte]
 	trust      atomic.Pointer[[]byte] // PEM: the authorities with which clients verify the server
 }
@@ -70,6 +71,10 @@ func newIdentity(c *Config, port int, first bool, names ...string) (*identity, e
 	if id.pki, err = openPKI(dir, c.lacksKeys(first)); err != nil {
 		return nil, err
 	}
+	if from := id.pki.authority.cert.NotBefore; time.Now().Before(from) {
+		c.Logger.Warn("the server's authority is not valid yet: the clock of this machine is wrong, or was when the authority was made; set the clock, "+
+			"or stop the server and move the directory away for a new authority, which clients have to be told of", "directory", dir, "valid from", from, "clock", time.Now())
+	}
 	if err := id.loadClients(); err != nil {
 		return nil, err
 	}
@@ -93,7 +98,7 @@ func localHost(bind string) string {
 
 // loadClients reads the authorities of client certificates.
 func (id *identity) loadClients() error {
-	pool := id.pki.pool()
+	pool, text := id.pki.pool(), id.pki.authority.certPEM
 	if path := id.config.ClientCAFile; path != "" {
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -102,7 +107,9 @@ func (id *identity) loadClients() error {
 		if !pool.AppendCertsFromPEM(data) {
 			return fmt.Errorf("%s: no certificate in it", path)
 		}
+		text = bytes.Join([][]byte{text, data}, []byte("\n"))
 	}
+	id.clientPEM.Store(&text)
 	id.clients.Store(pool)
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
+	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/store"
 )
 
@@ -46,6 +47,8 @@ type LocalConfig struct {
 	Logger *slog.Logger
 	// Record, if not nil, receives the audit event of every answered request.
 	Record func(e *audit.Event)
+	// Validated, if not nil, receives each object that was validated: see [objects.Config].
+	Validated func(v *kind.Version, o schema.Validated)
 }
 
 // OpenLocal opens a Local server.
@@ -54,7 +57,7 @@ func OpenLocal(ctx context.Context, c LocalConfig) (*Local, error) {
 	s.logger, s.metrics = s.config.Logger, prometheus.NewRegistry()
 	s.opened = append(s.opened, c.Store)
 	l := &Local{server: s, store: c.Store}
-	if err := l.open(ctx, c.Record); err != nil {
+	if err := l.open(ctx, c); err != nil {
 		l.Close()
 		return nil, err
 	}
@@ -64,8 +67,8 @@ func OpenLocal(ctx context.Context, c LocalConfig) (*Local, error) {
 // administrator is the user of requests.
 var administrator = &authn.Response{User: &authn.User{Name: adminUser, Groups: []string{authn.Masters, authn.Authenticated}}}
 
-// open builds the API of the server. Audit events go to record.
-func (l *Local) open(ctx context.Context, record func(*audit.Event)) error {
+// open builds the API of the server.
+func (l *Local) open(ctx context.Context, c LocalConfig) error {
 	s := l.server
 	// Permissions come from roles only, because webhooks would be network calls.
 	chain, _, err := (&config.Flags{}).Load()
@@ -81,10 +84,10 @@ func (l *Local) open(ctx context.Context, record func(*audit.Event)) error {
 		return err
 	}
 	s.authn = authn.Func(func(*http.Request, []string) (*authn.Response, error) { return administrator, nil })
-	p := &parts{store: l.store, plugins: on, pluginConfigs: new(pluginConfigs), authorization: chain, converter: newEcho}
-	if record != nil {
+	p := &parts{store: l.store, plugins: on, pluginConfigs: new(pluginConfigs), authorization: chain, converter: newEcho, validated: c.Validated}
+	if c.Record != nil {
 		everything := &audit.Policy{Rules: []audit.PolicyRule{{Level: audit.Metadata, OmitStages: []audit.Stage{audit.RequestReceived}}}}
-		p.recorder = audit.NewAuditor(everything, recorder(record), audit.NewMetrics(s.metrics), s.logger)
+		p.recorder = audit.NewAuditor(everything, recorder(c.Record), audit.NewMetrics(s.metrics), s.logger)
 	}
 	p.guards = func(chain authz.Authorizer) (authz.Authorizer, authz.Authorizer) {
 		l.guard.chain = chain

@@ -5,26 +5,21 @@ import (
 	"path/filepath"
 
 	"github.com/keelson-io/keelson/audit"
-	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/memory"
 	"github.com/keelson-io/keelson/store"
 )
 
 // This file describes the parts of the server to the memory governor, and what it can free.
 
-// definitionFactor is the number of bytes that a definition needs for each of its own: for its
-// compiled schema, rules and documents.
-const definitionFactor = 16
-
 // governMemory registers the parts of the server.
 func (s *Server) governMemory() {
 	g, shares := s.memory, s.memory.Shares()
-	definitions := s.cache.Resource(crd.Prefix)
-	g.Track(memory.Stored, shares.Stored, func() int64 { return s.cache.Stored() + (definitionFactor-1)*definitions.Stored() })
+	g.Track(memory.Stored, shares.Stored, s.cache.Stored)
+	g.Track(memory.Made, 0, s.cache.Made)
 	g.Track("logs", shares.Logs, s.cache.LogBytes)
 	g.Track("views", shares.Views, s.cache.Views().Bytes)
 	g.Track("states", shares.States, s.cache.StateBytes)
-	g.Track("webhooks", shares.Webhooks, s.rooms.Bytes)
+	g.Track("webhooks", shares.Webhooks, s.hooks.Rooms.Bytes)
 	s.handler.TrackMemory()
 	if c := &s.config; c.Store == nil && len(c.EtcdServers) == 0 && c.DataDir != "" {
 		if file, err := filepath.Abs(filepath.Join(etcdDir(c.DataDir), "member", "snap", "db")); err == nil {

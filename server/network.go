@@ -23,7 +23,7 @@ const DefaultServiceNodePortRange = "30000-32767"
 
 // network has the addresses of the server and the ranges of Services.
 type network struct {
-	services  netip.Prefix // range of the addresses of Services
+	services  []netip.Prefix // ranges of the addresses of Services, of different families
 	nodePorts utilnet.PortRange
 	clusterIP netip.Addr // of the Service default/kubernetes
 	address   netip.Addr // its endpoint for this server; the zero Addr if no other machine could reach it
@@ -32,26 +32,13 @@ type network struct {
 // newNetwork validates the configuration.
 func newNetwork(c *Config) (network, error) {
 	var n network
-	text := c.ServiceClusterIPRange
+	var err error
+	if n.services, err = serviceRanges(c.ServiceClusterIPRange); err != nil {
+		return n, err
+	}
+	n.clusterIP = n.services[0].Addr().Next()
+	text := c.ServiceNodePortRange
 	if text == "" {
-		text = DefaultServiceClusterIPRange
-	}
-	if strings.Contains(text, ",") {
-		return n, fmt.Errorf("range of services: got %q, want one: services have addresses of one family", text)
-	}
-	all, err := netip.ParsePrefix(text)
-	if err != nil || all.Addr().Is4In6() {
-		return n, fmt.Errorf("range of services: got %q, want an address and a length, such as %s", text, DefaultServiceClusterIPRange)
-	}
-	n.services = all.Masked()
-	n.clusterIP = n.services.Addr().Next()
-	switch last := allocator.Last(n.services); {
-	case !n.clusterIP.IsValid() || last.Less(n.clusterIP):
-		return n, fmt.Errorf("range of services: got %q, which has no address for the service of the server", text)
-	case all.Addr().Is6() && all.Bits() < 64:
-		return n, fmt.Errorf("range of services: got %q, want a length of 64 or more", text)
-	}
-	if text = c.ServiceNodePortRange; text == "" {
 		text = DefaultServiceNodePortRange
 	}
 	ports, err := utilnet.ParsePortRange(text)
@@ -78,6 +65,33 @@ func newNetwork(c *Config) (network, error) {
 		n.address = netip.Addr{}
 	}
 	return n, nil
+}
+
+// serviceRanges reads the configured ranges of the addresses of Services: one, or one of each IP
+// family, separated by a comma.
+func serviceRanges(text string) ([]netip.Prefix, error) {
+	if text == "" {
+		text = DefaultServiceClusterIPRange
+	}
+	var all []netip.Prefix
+	for part := range strings.SplitSeq(text, ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(part))
+		if err != nil || p.Addr().Is4In6() {
+			return nil, fmt.Errorf("range of services: got %q, want an address and a length, such as %s", part, DefaultServiceClusterIPRange)
+		}
+		first := p.Masked().Addr().Next()
+		switch last := allocator.Last(p.Masked()); {
+		case !first.IsValid() || last.Less(first):
+			return nil, fmt.Errorf("range of services: got %q, which has no address for a service", part)
+		case p.Addr().Is6() && p.Bits() < 64:
+			return nil, fmt.Errorf("range of services: got %q, want a length of 64 or more", part)
+		}
+		all = append(all, p.Masked())
+	}
+	if len(all) > 2 || len(all) == 2 && all[0].Addr().Is4() == all[1].Addr().Is4() {
+		return nil, fmt.Errorf("range of services: got %q, want one range, or one of each IP family", text)
+	}
+	return all, nil
 }
 
 // ownAddress returns the address under which other machines reach a server bound to an address; the

@@ -5,10 +5,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -75,8 +77,8 @@ func TestDefaultPodPlugins(t *testing.T) {
 		// ServiceAccount, Priority, DefaultTolerationSeconds
 		{"POST", podsPath, podNamed("plain", ""), 201, []string{`"serviceAccountName":"default"`, `"serviceAccount":"default"`, `"name":"kube-api-access-`,
 			`"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"`, `"expirationSeconds":3607`, `"priority":0`, `"preemptionPolicy":"PreemptLowerPriority"`,
-			`{"effect":"NoExecute","key":"node.kubernetes.io/not-ready","operator":"Exists","tolerationSeconds":300}`,
-			`{"effect":"NoExecute","key":"node.kubernetes.io/unreachable","operator":"Exists","tolerationSeconds":300}`}},
+			`{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}`,
+			`{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}`}},
 		{"POST", podsPath, podNamed("nobody", `"serviceAccountName":"nobody"`), 403,
 			[]string{quoted(`pods "nobody" is forbidden: error looking up service account default/nobody: serviceaccount "nobody" not found`)}},
 		{"POST", "/api/v1/namespaces/default/serviceaccounts", fmt.Sprintf(account, "strict", `,"annotations":{"kubernetes.io/enforce-mountable-secrets":"true"}`) +
@@ -100,7 +102,7 @@ func TestDefaultPodPlugins(t *testing.T) {
 		{"POST", podsPath, podNamed("overhead", `"overhead":{"cpu":"1"}`), 403, []string{`pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead`}},
 		// TaintNodesByCondition, PodTopologyLabels
 		{"POST", "/api/v1/nodes", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"topology.kubernetes.io/zone":"z","topology.kubernetes.io/region":"r","x":"y"}}}`, 201,
-			[]string{`"taints":[{"effect":"NoSchedule","key":"node.kubernetes.io/not-ready"}]`}},
+			[]string{`"taints":[{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"}]`}},
 		{"POST", podsPath, podNamed("placed", `"nodeName":"n"`), 201, []string{`"labels":{"topology.kubernetes.io/region":"r","topology.kubernetes.io/zone":"z"}`}},
 		{"POST", podsPath + "/plain/binding", `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"plain"},"target":{"kind":"Node","name":"n"}}`, 201, nil},
 		{"GET", podsPath + "/plain", "", 200, []string{`"topology.kubernetes.io/zone":"z"`}},
@@ -113,6 +115,58 @@ func TestDefaultPodPlugins(t *testing.T) {
 			[]string{`[maximum cpu usage per Container is 3, but limit is 4, maximum cpu`, `maximum cpu usage per Container is 3, but limit is 4`}[1:]},
 		{"POST", claimsPath, `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"big"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"2Gi"}}}}`, 403,
 			[]string{`maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 2Gi`}},
+	})
+}
+
+// TestMountableSecrets: no sort of container gets around the list of secrets of a service account: neither ephemeral containers
+// (CVE-2023-2728) nor envFrom (CVE-2024-3177).
+// An update that leaves out what a plugin sets again changes nothing, not even the times of its manager.
+func TestUpdateThatAPluginCompletes(t *testing.T) {
+	st := mem.New(mem.Options{})
+	r := start(t, Config{Store: st})
+	r.must("POST", "/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"own"}}`)
+	body := podNamed("p", `"serviceAccountName":"own","serviceAccount":"own","automountServiceAccountToken":false,"tolerations":[{"key":"a","operator":"Exists"}]`)
+	r.must("POST", podsPath, body)
+	all, err := st.List(t.Context(), "", store.ListOptions{})
+	at := slices.IndexFunc(all.Items, func(i store.Item) bool { return strings.HasSuffix(i.Key, "pods/default/p") })
+	if err != nil || at < 0 {
+		t.Fatalf("the stored pod is missing: %v", err)
+	}
+	p := all.Items[at]
+	if _, err := st.Update(t.Context(), p.Key, regexp.MustCompile(`"time":"[^"]*"`).ReplaceAll(p.Value, []byte(`"time":"2020-01-01T00:00:00Z"`)), p.Rev); err != nil {
+		t.Fatal(err)
+	}
+	before := ""
+	r.until("the manager has the old time", func() bool {
+		before = r.must("GET", podsPath+"/p", "")
+		return strings.Contains(before, `"time":"2020-01-01T00:00:00Z"`)
+	})
+	if after := r.must("PUT", podsPath+"/p", body); after != before {
+		t.Errorf("got  %s\nwant %s", after, before)
+	}
+}
+
+func TestMountableSecrets(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	const spec = `"serviceAccountName":"strict","containers":[{"name":"c","image":"i"%s}],"initContainers":[{"name":"n","image":"i"%s}]`
+	const value, from = `,"env":[{"name":"A","valueFrom":{"secretKeyRef":{"name":"x","key":"k"}}}]`, `,"envFrom":[{"secretRef":{"name":"x"}}]`
+	const listed = `,"envFrom":[{"secretRef":{"name":"mine"}}]`
+	late := func(more string) string {
+		return `{"spec":{"ephemeralContainers":[{"name":"e","image":"i"` + more + `}]}}`
+	}
+	const envVar, envFrom = `%s %s with envVar A referencing secret.secretName="x" is not allowed`, `%s %s with envFrom referencing secret.secretName="x" is not allowed`
+	said := func(text string, args ...any) []string { return []string{quoted(fmt.Sprintf(text, args...))} }
+	r.run(t, []step{
+		{"POST", "/api/v1/namespaces/default/serviceaccounts", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"strict","annotations":{"kubernetes.io/enforce-mountable-secrets":"true"}},` +
+			`"secrets":[{"name":"mine"}],"automountServiceAccountToken":false}`, 201, nil},
+		{"POST", podsPath, podNamed("a", fmt.Sprintf(spec, value, "")), 403, said(envVar, "container", "c")},
+		{"POST", podsPath, podNamed("a", fmt.Sprintf(spec, from, "")), 403, said(envFrom, "container", "c")},
+		{"POST", podsPath, podNamed("a", fmt.Sprintf(spec, "", value)), 403, said(envVar, "init container", "n")},
+		{"POST", podsPath, podNamed("a", fmt.Sprintf(spec, "", from)), 403, said(envFrom, "init container", "n")},
+		{"POST", podsPath, podNamed("a", fmt.Sprintf(spec, listed, listed)), 201, nil},
+		{"PATCH", podsPath + "/a/ephemeralcontainers", late(value), 403, said(envVar, "ephemeral container", "e")},
+		{"PATCH", podsPath + "/a/ephemeralcontainers", late(from), 403, said(envFrom, "ephemeral container", "e")},
+		{"PATCH", podsPath + "/a/ephemeralcontainers", late(listed), 200, nil},
 	})
 }
 
@@ -246,7 +300,7 @@ plugins:
 		{"POST", "/api/v1/namespaces/made/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"}}`, 201, nil},
 		{"GET", "/api/v1/namespaces/made", "", 200, nil},
 		{"POST", podsPath, podNamed("p", `"containers":[{"name":"c","image":"i:1","resources":{"limits":{"a.io/gpu":"1"}}}]`), 201, []string{`"imagePullPolicy":"Always"`, `"nodeSelector":{"disk":"ssd"}`,
-			`{"key":"k","operator":"Exists"}`, `{"effect":"NoSchedule","key":"a.io/gpu","operator":"Exists"}`}},
+			`{"key":"k","operator":"Exists"}`, `{"key":"a.io/gpu","operator":"Exists","effect":"NoSchedule"}`}},
 		{"POST", podsPath, podNamed("hdd", `"nodeSelector":{"disk":"hdd"}`), 403, []string{`pod node label selector conflicts with its namespace node label selector`}},
 		{"POST", podsPath, podNamed("cpu", `"nodeSelector":{"cpu":"old"}`), 403, []string{`pod node label selector labels conflict with its namespace whitelist`}},
 		{"POST", podsPath, podNamed("zone", `"affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"topology.kubernetes.io/zone","labelSelector":{}}]}}`), 403,
@@ -284,7 +338,7 @@ func TestPluginConfigs(t *testing.T) {
 		{head + "- {name: ResourceQuota, configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: ResourceQuotaConfiguration, limitedResources: [{apiGroup: a}]}}", "",
 			"limitedResources[0].resource: Required value"},
 		{head + "- {name: MutatingAdmissionWebhook, configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: x}}", "",
-			"this server takes no configuration for the plugin"},
+			`kubeConfigFile: Invalid value: "x": must be an absolute file path`},
 		{head, "EventRateLimit", "limits: Invalid value: null: must not be empty"},
 		{"", "", "Object 'Kind' is missing"},
 	} {

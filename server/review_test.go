@@ -66,9 +66,9 @@ func TestReviews(t *testing.T) {
 		{"local, path", "good", authorizationPath + "namespaces/default/localsubjectaccessreviews", `{"apiVersion":"authorization.k8s.io/v1","kind":"LocalSubjectAccessReview","spec":{"user":"x","nonResourceAttributes":{"path":"/"}}}`, 422, `disallowed on this kind of request`},
 		{"rules", "plain", authorizationPath + "selfsubjectrulesreviews", `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectRulesReview","spec":{"namespace":"default"}}`, 201, `"resources":["selfsubjectaccessreviews","selfsubjectrulesreviews"]`},
 		{"rules, no namespace", "plain", authorizationPath + "selfsubjectrulesreviews", `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectRulesReview","spec":{}}`, 400, `no namespace on request`},
-		{"who am I", "plain", authenticationPath + "selfsubjectreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`, 201, `"userInfo":{"groups":["dev","system:authenticated"],"uid":"2","username":"ann"}`},
-		{"token", "good", authenticationPath + "tokenreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"plain"}}`, 201, `"status":{"audiences":["https://kubernetes.default.svc.cluster.local"],"authenticated":true,"user":{"groups":["dev","system:authenticated"],"uid":"2","username":"ann"}}`},
-		{"wrong token", "good", authenticationPath + "tokenreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"x"}}`, 201, `"status":{"error":"invalid bearer token","user":{}}`},
+		{"who am I", "plain", authenticationPath + "selfsubjectreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`, 201, `"userInfo":{"username":"ann","uid":"2","groups":["dev","system:authenticated"]}`},
+		{"token", "good", authenticationPath + "tokenreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"plain"}}`, 201, `"status":{"authenticated":true,"user":{"username":"ann","uid":"2","groups":["dev","system:authenticated"]},"audiences":["https://kubernetes.default.svc.cluster.local"]}`},
+		{"wrong token", "good", authenticationPath + "tokenreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"x"}}`, 201, `"status":{"user":{},"error":"invalid bearer token"}`},
 		{"token for others", "good", authenticationPath + "tokenreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"plain","audiences":["x"]}}`, 201, `"error":"invalid bearer token"`},
 		{"no token", "good", authenticationPath + "tokenreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{}}`, 400, `token is required for TokenReview in authentication`},
 	} {
@@ -218,9 +218,10 @@ func TestServiceAccountTokens(t *testing.T) {
 	}
 	short := int64(60)
 	for want, spec := range map[string]authenticationv1.TokenRequestSpec{
-		"may not specify a duration less than 10 minutes": {ExpirationSeconds: &short},
-		"cannot bind token to object of type":             {BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "ConfigMap", APIVersion: "v1", Name: "s"}},
-		`secrets "s" not found`:                           {BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Secret", APIVersion: "v1", Name: "s"}},
+		"may not specify a duration less than 10 minutes":                {ExpirationSeconds: &short},
+		"cannot bind token to object of type":                            {BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "ConfigMap", APIVersion: "v1", Name: "s"}},
+		"(feature gate APIServerWebhookAuthenticationToken is disabled)": {BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "MutatingWebhookConfiguration", APIVersion: "admissionregistration.k8s.io/v1", Name: "s"}},
+		`secrets "s" not found`:                                          {BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Secret", APIVersion: "v1", Name: "s"}},
 	} {
 		if _, err := issue(spec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -1,7 +1,8 @@
 // Package server builds Keelson from its parts and runs it: store, cache, registry of kinds,
 // controllers and the API, behind TLS.
 //
-// A [Config] says what to run; its zero value is usable. [New] opens everything and binds the port,
+// A [Config] says what to run. It needs a place for the data, Database or Store; everything else has
+// a default. [New] opens everything and binds the port,
 // so that a mistake in the configuration is an error of New. [Server.Run] serves until its context
 // ends, and then stops the parts in order.
 //
@@ -35,6 +36,7 @@ import (
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authn/jwt"
+	"github.com/keelson-io/keelson/authn/serviceaccount"
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/definitions"
@@ -45,10 +47,12 @@ import (
 	"github.com/keelson-io/keelson/internal/memory"
 	"github.com/keelson-io/keelson/internal/often"
 	"github.com/keelson-io/keelson/internal/reloads"
+	"github.com/keelson-io/keelson/internal/weakcert"
 	"github.com/keelson-io/keelson/internal/webhook"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/store"
+	"github.com/keelson-io/keelson/store/encrypt"
 )
 
 // Defaults of Config.
@@ -78,6 +82,13 @@ type Config struct {
 	// their keys. With EncryptionReload it is read again when it changes.
 	EncryptionConfigFile string
 	EncryptionReload     bool
+	// KMS connects to KMS plugins that this file names; it is kms.Dial, of package store/encrypt/kms.
+	// Without it, such a file is refused: this package does not link gRPC.
+	KMS encrypt.Dial
+	// TokenSigner connects to the program that signs service account tokens, if
+	// Authentication.ServiceAccounts.SigningEndpoint names one; it is externalsigner.Dial, of package
+	// authn/externalsigner, which links gRPC.
+	TokenSigner serviceaccount.Dial
 
 	ClientCAFile  string // authorities of client certificates, in addition to the server's own
 	TLSCertFile   string // serving certificate, in place of one of the server's own authority
@@ -120,9 +131,10 @@ type Config struct {
 	// definitions, system namespaces and expiring events always run.
 	Controllers []string
 
-	// ServiceClusterIPRange is the range of Service addresses, such as 10.0.0.0/24 (the default).
-	// Its first address is that of default/kubernetes. ServiceCIDRs in the store can replace it for
-	// other Services. It is one range, of one IP family.
+	// ServiceClusterIPRange is the range of Service addresses, such as 10.0.0.0/24 (the default), or
+	// two ranges of different IP families, separated by a comma. Services that do not name a family
+	// get addresses of the first range. Its first address is that of default/kubernetes. ServiceCIDRs
+	// in the store can replace the ranges for other Services.
 	ServiceClusterIPRange string
 	// ServiceNodePortRange is the range of node ports of Services, such as 30000-32767 (the
 	// default).
@@ -135,14 +147,21 @@ type Config struct {
 	EndpointReconciler string
 
 	Logger *slog.Logger // slog.Default()
-	Store  store.Store  // in place of etcd; the server closes it
+
+	// Database opens the store, in DataDir or at EtcdServers. It is etcd.Database{}, of package
+	// store/etcd. Set either Database or Store: this package does not link etcd.
+	Database store.Database
+	Store    store.Store // in place of a Database, such as mem.New(mem.Options{}); the server closes it
 
 	// RuntimeConfig has kube-apiserver's settings of API versions, as key=value. The server does not start
-	// if they ask for other versions than are served.
+	// if they ask for other versions than are served. apiextensions.k8s.io/v1beta1=false switches off
+	// the one version that kube-apiserver lacks.
 	RuntimeConfig []string
 
 	// DisableProfiling switches /debug/pprof off.
 	DisableProfiling bool
+	// FreshReads: reads at resource version 0 are as new as the last write. Otherwise they get what the cache has.
+	FreshReads bool
 
 	// Flags are the flags of the command line with their values, which /flagz shows.
 	Flags map[string]string
@@ -212,9 +231,10 @@ type Server struct {
 	proxyCAs []*x509.Certificate // authorities of the proxies that may name users
 	network  network
 	metrics  *prometheus.Registry
+	noBeta   bool // definitions are not served in BetaDefinitions
 	swept    swept
 	memory   *memory.Governor // nil: no limit
-	rooms    *webhook.Rooms   // for answers of admission and conversion webhooks
+	hooks    webhook.Shared   // what the clients of all webhooks share
 	id       string           // identifies the server in metrics, which show its hash
 	authn    authn.Authenticator
 	// The accepted audiences of tokens, and the issuer of service account tokens.
@@ -239,6 +259,7 @@ type Server struct {
 	authorities *trust.Bundle           // of all servers that share the store
 	enabled     map[string]bool         // by name
 	controllers []func(context.Context) // run functions, apart from that of the definition controller
+	background  []func(context.Context) // run functions of other parts: folders with admission configuration, a signer of tokens
 
 	// The parts that New opened. They are closed in reverse order.
 	opened []io.Closer
@@ -266,16 +287,20 @@ func New(ctx context.Context, c Config) (*Server, error) {
 // open validates the configuration and opens all parts. New closes what was opened if it fails.
 func (s *Server) open(ctx context.Context) error {
 	c := &s.config
-	if c.Store != nil {
+	switch {
+	case c.Store != nil:
 		s.opened = append(s.opened, c.Store)
+	case c.Database == nil:
+		return errors.New("server configuration: got neither a Database nor a Store; set Database: etcd.Database{} (package store/etcd) for data on disk, or Store: mem.New(mem.Options{}) (package store/mem) for data in memory")
 	}
-	partly, err := checkRuntimeConfig(c.RuntimeConfig)
+	versions, err := readRuntimeConfig(c.RuntimeConfig)
 	if err != nil {
 		return fmt.Errorf("--runtime-config: %w", err)
 	}
-	if len(partly) > 0 {
-		s.logger.Warn("--runtime-config asks for versions that are not served: the stable ones are, and apiextensions.k8s.io/v1beta1", "settings", partly)
+	if len(versions.partly) > 0 {
+		s.logger.Warn("--runtime-config asks for versions that are not served: the stable ones are, and apiextensions.k8s.io/v1beta1 unless it is off", "settings", versions.partly)
 	}
+	s.noBeta = versions.noBeta
 	chain, text, err := c.Authorization.Load()
 	if err != nil {
 		return err
@@ -305,6 +330,7 @@ func (s *Server) open(ctx context.Context) error {
 	if s.metrics = c.Metrics; s.metrics == nil {
 		s.metrics = prometheus.NewRegistry()
 	}
+	s.hooks.Certificates = weakcert.New(s.metrics, s.logger)
 	if s.encryption != nil {
 		s.metrics.MustRegister(s.encryption.transformations)
 	}
@@ -392,7 +418,7 @@ func (s *Server) Run(ctx context.Context) error {
 			s.fail(err)
 		}
 	})
-	all := newConnections(openFiles(), api.StallLimit(s.config.RequestTimeout), s.logger)
+	all := newConnections(openFiles(), s.memory.Shares().Pending, api.StallLimit(s.config.RequestTimeout), s.logger)
 	workers.Go(func() { all.lookForStalls(work.Done()) })
 	go func() {
 		limited := limitListener{s.listener, all}
@@ -404,6 +430,9 @@ func (s *Server) Run(ctx context.Context) error {
 		"took", time.Since(s.started).Round(time.Millisecond))
 	workers.Go(func() { s.endWithStore(work) })
 	workers.Go(func() { s.followFormat(work) })
+	for _, run := range s.background {
+		workers.Go(func() { run(work) })
+	}
 	if s.encryption != nil && s.config.EncryptionReload {
 		workers.Go(func() { s.encryption.run(work) })
 	}

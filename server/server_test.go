@@ -23,6 +23,7 @@ import (
 
 	"github.com/keelson-io/keelson/controller/ensure"
 	"github.com/keelson-io/keelson/internal/testkit"
+	"github.com/keelson-io/keelson/store/etcd"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -50,6 +51,9 @@ func startWith(t *testing.T, c Config, before func(*Server)) *running {
 	c.SecurePort = -1
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if c.Store == nil {
+		c.Database = etcd.Database{}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s, err := New(ctx, c)
@@ -194,7 +198,7 @@ func TestFilesAreTheOwnersOnly(t *testing.T) {
 func TestOneServerPerDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	start(t, Config{DataDir: dir})
-	_, err := New(context.Background(), Config{DataDir: dir, SecurePort: -1})
+	_, err := New(context.Background(), Config{DataDir: dir, SecurePort: -1, Database: etcd.Database{}})
 	if err == nil || !strings.Contains(err.Error(), "in use by another process") {
 		t.Errorf("second server: got %v", err)
 	}
@@ -415,5 +419,15 @@ func TestReadyLineIsLoggedOnce(t *testing.T) {
 	r.end()
 	if n := strings.Count(log.String(), "msg=ready"); n != 1 || !strings.Contains(log.String(), fmt.Sprintf("url=https://%s", addr)) {
 		t.Errorf("log: %s", log.String())
+	}
+}
+
+// TestNoPlaceForData holds that a configuration without a place for the data is refused, with both places that there are.
+func TestNoPlaceForData(t *testing.T) {
+	_, err := New(t.Context(), Config{DataDir: t.TempDir(), SecurePort: -1})
+	for _, want := range []string{"etcd.Database{}", "mem.New("} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error that names %s", err, want)
+		}
 	}
 }

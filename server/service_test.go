@@ -109,7 +109,7 @@ func TestServiceOfTheServer(t *testing.T) {
 
 // TestServiceWithoutEndpoints holds that the controller can be disabled, and its endpoints be
 // maintained elsewhere.
-// Ledger: advertise-address, dual-stack.
+// Ledger: advertise-address.
 func TestServiceWithoutEndpoints(t *testing.T) {
 	for _, c := range []struct {
 		config Config
@@ -133,7 +133,7 @@ func TestServiceWithoutEndpoints(t *testing.T) {
 		}
 		r.end()
 	}
-	for _, c := range []Config{{ServiceClusterIPRange: "10.0.0.1"}, {ServiceClusterIPRange: "10.0.0.1/32"}, {ServiceClusterIPRange: "10.0.0.0/31"}, {ServiceClusterIPRange: "10.0.0.0/24,fd00::/112"},
+	for _, c := range []Config{{ServiceClusterIPRange: "10.0.0.1"}, {ServiceClusterIPRange: "10.0.0.1/32"}, {ServiceClusterIPRange: "10.0.0.0/31"}, {ServiceClusterIPRange: "10.0.0.0/24,10.1.0.0/24"}, {ServiceClusterIPRange: "10.0.0.0/24,fd00::/112,fd01::/112"}, {ServiceClusterIPRange: "10.0.0.0/24,"}, {ServiceClusterIPRange: "10.0.0.0/24,fd00::/48"},
 		{ServiceClusterIPRange: "fd00::/48"}, {ServiceNodePortRange: "x"}, {ServiceNodePortRange: "0-5"}, {ServiceNodePortRange: "30000-80000"}, {AdvertiseAddress: "here"}, {EndpointReconciler: "master-count"}} {
 		c.Store, c.SecurePort = mem.New(mem.Options{}), -1
 		if s, err := New(context.Background(), c); err == nil {

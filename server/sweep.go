@@ -17,7 +17,7 @@ import (
 
 // This file drops the metrics of what has been deleted: definitions, webhooks and policies.
 
-// sweepInterval is the interval at which metrics are swept if nobody reads them.
+// sweepInterval is the interval at which metrics are swept if they are not scraped.
 const sweepInterval = time.Minute
 
 // swept are the metrics with labels that clients choose, besides the API's own.
@@ -36,7 +36,7 @@ var sweptResources = [...]string{
 	"validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
 }
 
-// sweepRegularly drops the metrics of what has been deleted, also if nobody reads /metrics.
+// sweepRegularly drops the metrics of what has been deleted, also if /metrics is not scraped.
 func (s *Server) sweepRegularly(ctx context.Context) {
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()

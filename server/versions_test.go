@@ -87,7 +87,7 @@ func partVersion(name string, served, storage bool, more string) string {
 		"size":{"type":"integer"},"by":{"type":"string"},"mark":{"type":"string","default":"of %s"}%s}}}}}}`, name, served, storage, name, more)
 }
 
-// parts defines parts, or changes their definition, and waits until requests go by it.
+// parts creates or changes the definition of parts, and waits until requests follow it.
 func (r *running) parts(conversion string, versions ...string) {
 	r.t.Helper()
 	spec := `{"spec":{"group":"demo.io","scope":"Namespaced","names":{"plural":"parts","kind":"Part"},"versions":[` + strings.Join(versions, ",") + `],"conversion":` + conversion + `}`

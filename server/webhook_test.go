@@ -1,15 +1,24 @@
 package server
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"encoding/pem"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/keelson-io/keelson/internal/testcerts"
+	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file lets webhooks of its own take part in admission, for the tests of
@@ -123,3 +132,40 @@ const (
 	validatingConfig = "ValidatingWebhookConfiguration"
 	widgetA          = `{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"color":"red"}}`
 )
+
+// TestWeakCertificatesAreCounted holds that the server counts the certificates of admission webhooks
+// in its metrics.
+func TestWeakCertificatesAreCounted(t *testing.T) {
+	authority := testcerts.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil)
+	hook := httptest.NewUnstartedServer(http.NotFoundHandler())
+	hook.TLS = &tls.Config{Certificates: []tls.Certificate{testcerts.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "localhost"}}, &authority)}}
+	hook.Config.ErrorLog = log.New(io.Discard, "", 0)
+	hook.StartTLS()
+	defer hook.Close()
+	reg := prometheus.NewRegistry()
+	r := start(t, Config{Store: mem.New(mem.Options{}), Metrics: reg})
+	r.must("POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", fmt.Sprintf(`{"metadata":{"name":"weak"},"webhooks":[{"name":"weak.example.org","sideEffects":"None",`+
+		`"admissionReviewVersions":["v1"],"clientConfig":{"url":%q,"caBundle":%q},"rules":[{"apiGroups":[""],"apiVersions":["v1"],"resources":["limitranges"],"operations":["CREATE"]}]}]}`,
+		strings.Replace(hook.URL, "127.0.0.1", "localhost", 1), base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Certificate[0]}))))
+	refused := 0
+	r.until("the webhook is called", func() bool {
+		code, text := r.call(r.client, "POST", "/api/v1/namespaces/default/limitranges?dryRun=All", `{"metadata":{"name":"c"}}`)
+		if code == 500 && strings.Contains(text, "use SANs instead") {
+			refused++
+		}
+		return refused == 2
+	})
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := 0.0
+	for _, f := range families {
+		if f.GetName() == "apiserver_webhooks_x509_missing_san_total" {
+			counted = f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	if counted != 2 {
+		t.Errorf("got %v, want 2", counted)
+	}
+}

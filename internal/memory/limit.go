@@ -88,7 +88,7 @@ func cgroups(root string) int64 {
 			continue
 		}
 		for at := path.Clean("/" + parts[2]); ; at = path.Dir(at) {
-			// A container may see its own cgroup as the root: then the others are not there.
+			// A container may see its own cgroup as the root. Then the files of its parents are missing.
 			if text, err := os.ReadFile(path.Join(root, dir, at, file)); err == nil {
 				if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 {
 					least = min(least, n)

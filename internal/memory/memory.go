@@ -130,17 +130,22 @@ func (g *Governor) Evict(name string, free func()) {
 	g.evictions.WithLabelValues(name)
 }
 
-// Stored is the name of the part that holds what is stored. Its share bounds writes, and its bytes come on top of the working
-// memory.
-const Stored = "stored"
+// Names of parts that the Governor knows.
+const (
+	// Stored holds what is stored, and what is made of it. Its share bounds writes, and its bytes come on top of the working memory.
+	Stored = "stored"
+	// Made is the part of Stored that is only made of what is stored, such as compiled definitions. It bounds writes, too, but is in
+	// the working memory: a store of small definitions must not make a large process.
+	Made = "made"
+)
 
-// stored returns the bytes of what is stored.
-func (g *Governor) stored() (n int64) {
+// used returns the bytes of the parts of one name.
+func (g *Governor) used(name string) (n int64) {
 	g.mu.Lock()
 	parts := g.parts
 	g.mu.Unlock()
 	for _, p := range parts {
-		if p.name == Stored {
+		if p.name == name {
 			n += p.used()
 		}
 	}
@@ -164,7 +169,7 @@ func (g *Governor) Grow(n int64, privileged bool) error {
 	if privileged {
 		share += share / 16
 	}
-	used := g.stored()
+	used := g.used(Stored)
 	if used+n <= share {
 		if used < g.shares.Stored && g.full.CompareAndSwap(true, false) {
 			g.logger.Info("writes are accepted again: there is memory for more objects")
@@ -265,7 +270,7 @@ const goalStep = 8 << 20
 // look measures once, and acts on it.
 func (g *Governor) look(now time.Time) {
 	m := g.read()
-	goal := g.shares.heap(m.files, g.stored()) &^ (goalStep - 1)
+	goal := g.shares.heap(m.files, max(0, g.used(Stored)-g.used(Made))) &^ (goalStep - 1)
 	if goal != g.goal.Swap(goal) && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(goal)
 	}

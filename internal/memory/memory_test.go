@@ -107,6 +107,27 @@ func TestGrow(t *testing.T) {
 	}
 }
 
+// TestMadeIsWorkingMemory holds that what is made of stored objects bounds writes, and does not make the process larger.
+func TestMadeIsWorkingMemory(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "off") // the goal of this test is not that of its process
+	var m measured
+	stored, made := int64(0), int64(0)
+	g := governorOf(&m, &stored)
+	g.Track(Made, 0, func() int64 { return made })
+	goal := func() int64 { g.look(time.Now()); return g.goal.Load() }
+	empty := goal()
+	stored, made = 4*goalStep, 4*goalStep
+	if got := goal(); got != empty {
+		t.Errorf("with what is made of some bytes: got a goal of %d MiB, want the %d of an empty server", got>>20, empty>>20)
+	}
+	if err := g.Grow(g.Shares().Stored-stored+1, false); err == nil {
+		t.Error("what is made does not bound writes")
+	}
+	if made = 0; goal() <= empty {
+		t.Errorf("with stored bytes: got a goal of %d MiB, want more than the %d of an empty server", goal()>>20, empty>>20)
+	}
+}
+
 // TestNoLimit calls the methods of a server without a limit.
 func TestNoLimit(t *testing.T) {
 	g := New(0, nil)
@@ -176,6 +197,17 @@ func TestAvailable(t *testing.T) {
 		}
 		if got := available(root); got != row.want {
 			t.Errorf("%s: got %d, want %d", name, got, row.want)
+		}
+	}
+}
+
+// TestPendingHeadersHaveAShare checks what headers that have not arrived completely may take in servers with different limits.
+func TestPendingHeadersHaveAShare(t *testing.T) {
+	for _, test := range []struct{ limit, want int64 }{
+		{0, 32 << 20}, {64 << 30, 32 << 20}, {448 << 20, 8<<20 + 640<<10}, {Least, leastPending},
+	} {
+		if got := SharesOf(test.limit).Pending; got != test.want {
+			t.Errorf("limit of %d MiB: got %d KiB, want %d KiB", test.limit>>20, got>>10, test.want>>10)
 		}
 	}
 }

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/keelson-io/keelson/admission/manifests"
+	"github.com/keelson-io/keelson/internal/webhook"
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file opens what the configuration of admission plugins refers to: folders of webhooks and
+// policies, and credentials for webhooks.
+
+// staticAdmission is what admission plugins read from files, by plugin.
+type staticAdmission struct {
+	folders     map[string]*manifests.Folder
+	credentials map[string]*webhook.Credentials
+}
+
+// staticKinds has the resources that the folder of a plugin may have.
+var staticKinds = map[string][]string{
+	mutatingWebhook:   {"mutatingwebhookconfigurations"},
+	validatingWebhook: {"validatingwebhookconfigurations"},
+	mutatingPolicy:    {"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"},
+	validatingPolicy:  {"validatingadmissionpolicies", "validatingadmissionpolicybindings"},
+}
+
+// openStatic reads the folders and credentials of the plugins that run.
+func (s *Server) openStatic(on plugins, configs *pluginConfigs) (*staticAdmission, error) {
+	all := &staticAdmission{folders: map[string]*manifests.Folder{}, credentials: map[string]*webhook.Credentials{}}
+	for plugin, resources := range staticKinds {
+		if !on[plugin] {
+			continue
+		}
+		dir, kubeconfig := "", ""
+		if w := configs.webhooks[plugin]; w != nil {
+			dir, kubeconfig = w.StaticManifestsDir, w.KubeConfigFile
+		} else if p := configs.policies[plugin]; p != nil {
+			dir = p.StaticManifestsDir
+		}
+		if kubeconfig != "" {
+			c, err := webhook.LoadCredentials(kubeconfig)
+			if err != nil {
+				return nil, fmt.Errorf("configuration of the admission plugin %s: kubeConfigFile: %w", plugin, err)
+			}
+			all.credentials[plugin] = c
+		}
+		if dir == "" {
+			continue
+		}
+		var versions []*kind.Version
+		for _, resource := range resources {
+			versions = append(versions, s.kinds.Load().Lookup("admissionregistration.k8s.io", resource).Storage)
+		}
+		folder, err := manifests.Open(dir, versions...)
+		if err != nil {
+			return nil, fmt.Errorf("configuration of the admission plugin %s: staticManifestsDir: %w", plugin, err)
+		}
+		all.folders[plugin] = folder
+		s.background = append(s.background, func(ctx context.Context) { folder.Run(ctx, s.config.ReloadInterval, s.logger) })
+	}
+	return all, nil
+}
