@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
@@ -40,7 +39,7 @@ type placed struct {
 
 // put stores an object without validation, and adds the metadata that every stored object has.
 // namespace is that of an object that names none.
-func (s *Server) put(ctx context.Context, d manifest.Document, namespace string) (*placed, error) {
+func (s *Server) put(ctx context.Context, d Document, namespace string) (*placed, error) {
 	h, err := headOf(d)
 	if err != nil {
 		return nil, err

@@ -7,8 +7,6 @@ import (
 	"reflect"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-
-	"github.com/keelson-io/keelson/internal/manifest"
 )
 
 // This file finds documents that describe the same object.
@@ -16,7 +14,7 @@ import (
 // Conflict is two documents that describe one object differently.
 type Conflict struct {
 	Subject       Subject
-	First, Second manifest.Document
+	First, Second Document
 }
 
 // Error implements error.
@@ -32,8 +30,8 @@ func (c *Conflict) Text() string {
 // Distinct returns the documents without those that say the same of an object as an earlier one, and
 // the conflicts: documents that say something else. They are left out, too. Of definitions, only the
 // specs are compared. Documents that are not objects with a name are kept.
-func Distinct(docs []manifest.Document) (distinct []manifest.Document, conflicts []*Conflict) {
-	first := map[Subject]manifest.Document{}
+func Distinct(docs []Document) (distinct []Document, conflicts []*Conflict) {
+	first := map[Subject]Document{}
 	for _, d := range docs {
 		s := SubjectOf(d, "")
 		if s.Name == "" {
@@ -53,18 +51,18 @@ func Distinct(docs []manifest.Document) (distinct []manifest.Document, conflicts
 }
 
 // IsDefinition reports whether a document is a CustomResourceDefinition.
-func IsDefinition(d manifest.Document) bool {
+func IsDefinition(d Document) bool {
 	h, err := headOf(d)
 	return err == nil && stageOf(h.GroupVersionKind().GroupKind()) == definitions
 }
 
 // same reports whether two documents describe their object in the same way.
-func same(s Subject, a, b manifest.Document) bool {
+func same(s Subject, a, b Document) bool {
 	if bytes.Equal(a.JSON, b.JSON) {
 		return true
 	}
 	var values [2]map[string]any
-	for i, d := range []manifest.Document{a, b} {
+	for i, d := range []Document{a, b} {
 		dec := json.NewDecoder(bytes.NewReader(d.JSON))
 		dec.UseNumber()
 		if dec.Decode(&values[i]) != nil {

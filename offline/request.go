@@ -16,8 +16,9 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/keelson-io/keelson/crd"
-	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -35,15 +36,19 @@ type Request struct {
 	// Operation is Create, Update or Delete; "" means Update if there is an old object, otherwise
 	// Create.
 	Operation string
-	Object    *manifest.Document // the new object; for Delete, the object to delete
-	Old       *manifest.Document // the stored object; for Update only
+	Object    *Document // the new object; for Delete, the object to delete
+	Old       *Document // the stored object; for Update only
 	// Given are objects that exist for this request only.
-	Given []manifest.Document
+	Given []Document
 
 	Namespace       string // of objects that name none; "" stands for default
 	Subresource     string // that is updated: "" or status
 	FieldValidation string // of unknown and duplicate fields: Strict, Warn or Ignore; "" stands for Warn
 	User            *User  // nil means an administrator
+	Explain         bool   // say why rules refuse the object
+	// Validated, if not nil, receives each object that is validated, before Do returns. The objects are
+	// valid until it returns.
+	Validated func(v *kind.Version, o schema.Validated)
 }
 
 // User is the user of a request. Groups that all users have, or that follow from the name, are
@@ -63,6 +68,8 @@ type Answer struct {
 	Object   []byte
 	Refusal  *metav1.Status // nil if the request was accepted
 	Warnings []string
+	// Reasons say why rules refused the object, if the request asked for it.
+	Reasons []schema.Reason
 	// Annotations are the audit annotations of policies.
 	Annotations map[string]string
 }
@@ -161,7 +168,7 @@ func (s *Server) arrange(ctx context.Context, q *call) (restore func() error, er
 		}
 		return errors.Join(append(errs, s.local.Settle(ctx, besides(q.stored, there)...))...)
 	}
-	add := func(d manifest.Document) (*placed, error) {
+	add := func(d Document) (*placed, error) {
 		p, err := s.put(ctx, d, q.Namespace)
 		if err == nil {
 			there = append(there, p)
@@ -224,6 +231,8 @@ func (s *Server) send(ctx context.Context, q *call) error {
 	}
 	w := &reply{header: http.Header{}}
 	s.notes = nil
+	s.validated = q.Validated
+	defer func() { s.validated = nil }()
 	s.local.Asked()
 	s.local.ServeHTTP(w, r)
 	if user := s.local.Asked(); user != "" {
@@ -246,8 +255,33 @@ func (s *Server) send(ctx context.Context, q *call) error {
 			*a.Refusal = status.BadRequest("%s", strings.TrimSpace(w.body.String())).Status
 			a.Refusal.Code = int32(w.code)
 		}
+		if err := a.takeReasons(); err != nil {
+			return err
+		}
 	}
 	q.duplicates()
+	return nil
+}
+
+// takeReasons moves the explanations from the refusal to Reasons: the refusal is what a client gets
+// that did not ask for them.
+func (a *Answer) takeReasons() error {
+	if a.Refusal.Details == nil {
+		return nil
+	}
+	var causes []metav1.StatusCause
+	for _, c := range a.Refusal.Details.Causes {
+		if c.Type != status.CauseExplanation {
+			causes = append(causes, c)
+			continue
+		}
+		r := schema.Reason{Field: c.Field}
+		if err := json.Unmarshal([]byte(c.Message), &r.Explanation); err != nil {
+			return fmt.Errorf("explanation: %w", err)
+		}
+		a.Reasons = append(a.Reasons, r)
+	}
+	a.Refusal.Details.Causes = causes
 	return nil
 }
 
@@ -308,6 +342,9 @@ func (s *Server) request(ctx context.Context, q *call) (*http.Request, error) {
 		path += "/" + q.Subresource
 	}
 	query := url.Values{"dryRun": {metav1.DryRunAll}}
+	if q.Explain && q.operation != Delete {
+		query.Set(meta.ExplainParameter, meta.ExplainJSON)
+	}
 	if q.operation != Delete {
 		query.Set("fieldValidation", q.FieldValidation)
 		if q.FieldValidation == "" {

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-io/keelson/crd"
-	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/status"
 )
@@ -21,7 +20,7 @@ import (
 
 // Refused is a document that the server refused.
 type Refused struct {
-	Document manifest.Document
+	Document Document
 	Answer   *Answer
 }
 
@@ -61,10 +60,10 @@ func stageOf(gk schema.GroupKind) stage {
 // bindings, namespaces, and parameters of these policies. It ignores other documents. It returns
 // the documents that the server refused, and the number of those that it accepted. Two documents
 // that describe an object differently are an error, a [Conflict].
-func (s *Server) Add(ctx context.Context, docs []manifest.Document) (refused []Refused, added int, err error) {
+func (s *Server) Add(ctx context.Context, docs []Document) (refused []Refused, added int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var by [stages][]manifest.Document
+	var by [stages][]Document
 	params := map[schema.GroupKind]bool{}
 	for _, d := range docs {
 		if d.Err != nil {
@@ -103,7 +102,7 @@ func (s *Server) Add(ctx context.Context, docs []manifest.Document) (refused []R
 }
 
 // noteParams adds the parameter kind of a policy to params.
-func noteParams(d manifest.Document, params map[schema.GroupKind]bool) {
+func noteParams(d Document, params map[schema.GroupKind]bool) {
 	var policy struct {
 		Spec struct{ ParamKind *admissionv1.ParamKind }
 	}
@@ -116,7 +115,7 @@ func noteParams(d manifest.Document, params map[schema.GroupKind]bool) {
 }
 
 // add creates documents by requests and stores those that the server accepts.
-func (s *Server) add(ctx context.Context, docs []manifest.Document) (refused []Refused, err error) {
+func (s *Server) add(ctx context.Context, docs []Document) (refused []Refused, err error) {
 	var changed []*kind.Kind
 	var taken []Refused
 	for i := range docs {
@@ -147,7 +146,7 @@ func (s *Server) add(ctx context.Context, docs []manifest.Document) (refused []R
 
 // keep stores the object of an answer. It replaces an object with the same name.
 func (s *Server) keep(ctx context.Context, a *Answer) error {
-	_, err := s.put(ctx, manifest.Document{JSON: a.Object}, "")
+	_, err := s.put(ctx, Document{JSON: a.Object}, "")
 	if err == nil && a.Version.Kind.IsNamespaces() {
 		s.ensured[a.Name] = true
 	}
@@ -156,7 +155,7 @@ func (s *Server) keep(ctx context.Context, a *Answer) error {
 
 // Assume loads the namespaces among documents that are to be checked themselves, because others of
 // these documents may be in them.
-func (s *Server) Assume(ctx context.Context, docs []manifest.Document) error {
+func (s *Server) Assume(ctx context.Context, docs []Document) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, d := range docs {

@@ -10,13 +10,13 @@
 //
 // # Invariants
 //
-//   - Nothing here decides about an object. What comes of it is what the server's API answered.
+//   - Nothing here decides about an object. The result is the answer of the server's API.
 //   - The objects of a request that are there already (Old, Given) are put into the store as they are: they need not be valid.
 //   - Namespaces that nobody described exist and have no labels but their name.
 //
 // # Calls
 //
-// [Open], [Server.Add], [Server.Do].
+// [Documents], [Open], [Server.Add], [Server.Do].
 package offline
 
 import (
@@ -36,6 +36,7 @@ import (
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/nearest"
 	"github.com/keelson-io/keelson/kind"
+	validation "github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -48,13 +49,27 @@ type Server struct {
 	notes   map[string]string // audit annotations of the last request
 	ensured map[string]bool   // namespaces that exist
 	roles   bool              // roles decide what users may do
+
+	validated func(*kind.Version, validation.Validated) // of the request in progress, or nil
 }
+
+// Document is an object as a file has it, with its position. [Documents] reads some.
+type Document = manifest.Document
+
+// Documents splits a text, YAML or JSON, into documents. name is the name of its file in errors. A
+// document that is malformed has an error in its field Err, which the methods of Server return.
+func Documents(name string, text []byte) []Document { return manifest.Split(name, text) }
 
 // Open opens a server with the built-in kinds.
 func Open(ctx context.Context) (*Server, error) {
 	s := &Server{store: &trial{Store: mem.New(mem.Options{})}, ensured: map[string]bool{}}
 	local, err := server.OpenLocal(ctx, server.LocalConfig{
 		Store: s.store, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Record: func(e *audit.Event) { s.notes = e.Annotations },
+		Validated: func(v *kind.Version, o validation.Validated) {
+			if s.validated != nil {
+				s.validated(v, o)
+			}
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the server: %w", err)
@@ -67,7 +82,7 @@ func Open(ctx context.Context) (*Server, error) {
 func (s *Server) Close() error { return s.local.Close() }
 
 // Find returns the version of an object's kind. If it is not served, the error lists what is.
-func (s *Server) Find(d manifest.Document) (*kind.Version, error) {
+func (s *Server) Find(d Document) (*kind.Version, error) {
 	h, err := headOf(d)
 	if err != nil {
 		return nil, err
@@ -106,10 +121,11 @@ func (s *Server) find(h *head) (*kind.Version, error) {
 		slices.Sort(others)
 		return nil, &UnknownKindError{Versions: others, text: msg + "; served versions: " + strings.Join(others, ", ")}
 	}
-	if like := s.like(gvk); len(like) > 0 {
+	like := s.like(gvk)
+	if len(like) > 0 {
 		msg += "; did you mean " + strings.Join(like, " or ") + "?"
 	}
-	return nil, &UnknownKindError{text: msg}
+	return nil, &UnknownKindError{Foreign: len(like) == 0 && !s.hasGroup(gvk.Group), text: msg}
 }
 
 // like returns the kinds, as group/version Kind, that an unknown kind probably stands for: those with
@@ -132,10 +148,20 @@ func (s *Server) like(gvk schema.GroupVersionKind) []string {
 	return near[:min(len(near), 3)]
 }
 
+// hasGroup reports whether a kind of the group is served. The group "" has kinds, but an object
+// without an apiVersion names none.
+func (s *Server) hasGroup(group string) bool {
+	for range s.local.Kinds().InGroup(group) {
+		return group != ""
+	}
+	return false
+}
+
 // UnknownKindError means that no definition has the kind of an object, or its version.
 type UnknownKindError struct {
 	Versions []string // served versions of the kind; empty if the kind is unknown
 	Removed  bool     // Kubernetes does not serve this version any more
+	Foreign  bool     // no definition has the group, and none a similar kind
 	text     string
 }
 
@@ -148,7 +174,7 @@ type head struct {
 }
 
 // headOf decodes these fields, as far as they have the right types.
-func headOf(d manifest.Document) (*head, error) {
+func headOf(d Document) (*head, error) {
 	if d.Err != nil {
 		return nil, d.Err
 	}
@@ -182,7 +208,7 @@ type Subject struct {
 
 // SubjectOf returns the object of a document; the zero value if the document is not an object.
 // namespace is that of an object that names none.
-func SubjectOf(d manifest.Document, namespace string) Subject {
+func SubjectOf(d Document, namespace string) Subject {
 	h, err := headOf(d)
 	if err != nil {
 		return Subject{}
@@ -191,7 +217,7 @@ func SubjectOf(d manifest.Document, namespace string) Subject {
 }
 
 // KindOf returns the kind of a document; the zero value if the document is not an object.
-func KindOf(d manifest.Document) schema.GroupVersionKind {
+func KindOf(d Document) schema.GroupVersionKind {
 	h, err := headOf(d)
 	if err != nil {
 		return schema.GroupVersionKind{}
