@@ -7,8 +7,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/coverage"
 	"github.com/keelson-io/keelson/internal/manifest"
-	"github.com/keelson-io/keelson/internal/offline"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/offline"
+	"github.com/keelson-io/keelson/schema"
 )
 
 // This file runs requests for single objects.
@@ -28,6 +31,7 @@ type Options struct {
 	FieldValidation string // of unknown and duplicate fields: Strict, Warn or Ignore; "" stands for Warn
 	Subresource     string // that an update is made to: "" or status
 	User            *User  // nil means an administrator, a member of system:masters
+	Explain         bool   // say why rules refuse an object
 	// Given are objects, YAML or JSON, that exist during this request: parameters of policies,
 	// namespaces with labels, roles.
 	Given [][]byte
@@ -45,6 +49,8 @@ type Outcome struct {
 	Warnings []string
 	// AuditAnnotations are the annotations that policies add to the audit event.
 	AuditAnnotations map[string]string
+	// Reasons say why rules refused the object, if Options.Explain is set.
+	Reasons []schema.Reason
 }
 
 // NewKinds loads texts, YAML or JSON: definitions, policies and bindings, roles, namespaces, and
@@ -85,22 +91,23 @@ func (k *Kinds) Close() error { return k.server.Close() }
 // answer: the text is not an object, its kind is unknown, or a policy checks a permission and no
 // roles are loaded.
 func (k *Kinds) Create(ctx context.Context, object []byte, o Options) (*Outcome, error) {
-	return k.ask(ctx, offline.Create, object, nil, o)
+	return k.ask(ctx, offline.Create, object, nil, o, nil)
 }
 
 // Update requests the change of initial to updated. initial need not be valid, because definitions
 // change.
 func (k *Kinds) Update(ctx context.Context, initial, updated []byte, o Options) (*Outcome, error) {
-	return k.ask(ctx, offline.Update, updated, initial, o)
+	return k.ask(ctx, offline.Update, updated, initial, o, nil)
 }
 
 // Delete requests the deletion of an object.
 func (k *Kinds) Delete(ctx context.Context, object []byte, o Options) (*Outcome, error) {
-	return k.ask(ctx, offline.Delete, object, nil, o)
+	return k.ask(ctx, offline.Delete, object, nil, o, nil)
 }
 
-func (k *Kinds) ask(ctx context.Context, operation string, object, old []byte, o Options) (*Outcome, error) {
-	r := &offline.Request{Operation: operation, Namespace: o.Namespace, Subresource: o.Subresource, FieldValidation: o.FieldValidation, User: o.User}
+// ask makes a request. cover collects what it reaches, unless it is nil.
+func (k *Kinds) ask(ctx context.Context, operation string, object, old []byte, o Options, cover *coverage.Recorder) (*Outcome, error) {
+	r := &offline.Request{Operation: operation, Namespace: o.Namespace, Subresource: o.Subresource, FieldValidation: o.FieldValidation, User: o.User, Explain: o.Explain}
 	var err error
 	if r.Object, err = one(object); err != nil {
 		return nil, err
@@ -117,11 +124,15 @@ func (k *Kinds) ask(ctx context.Context, operation string, object, old []byte, o
 		}
 		r.Given = append(r.Given, *d)
 	}
+	if cover != nil {
+		cover.Begin(r.Object.JSON)
+		r.Validated = func(v *kind.Version, o schema.Validated) { cover.Validated(ctx, v, o) }
+	}
 	a, err := k.server.Do(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	out := &Outcome{Object: a.Object, Refusal: a.Refusal, Warnings: a.Warnings, AuditAnnotations: a.Annotations}
+	out := &Outcome{Object: a.Object, Refusal: a.Refusal, Warnings: a.Warnings, AuditAnnotations: a.Annotations, Reasons: a.Reasons}
 	if a.Refusal != nil && a.Refusal.Details != nil {
 		out.Errors = a.Refusal.Details.Causes
 	}

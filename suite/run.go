@@ -11,6 +11,10 @@ import (
 	"time"
 
 	kyaml "sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/coverage"
+	"github.com/keelson-io/keelson/offline"
+	"github.com/keelson-io/keelson/schema"
 )
 
 // This file runs cases and compares their results with the expectations.
@@ -30,41 +34,84 @@ type Result struct {
 	Warnings         []string          `json:"warnings,omitempty"`
 	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
 
+	// Reasons say why rules refused the object of a failed case.
+	Reasons []schema.Reason `json:"explanations,omitempty"`
+
 	answered bool
 }
 
 // Run runs the cases that choose selects; nil selects all.
 func (s *Suite) Run(ctx context.Context, choose func(*Case) bool) []Result {
+	return s.RunWith(ctx, RunOptions{Choose: choose})
+}
+
+// RunOptions say how cases are run. The zero value runs all.
+type RunOptions struct {
+	Choose func(*Case) bool // selects the cases; nil selects all
+	// Coverage, if not nil, collects what the cases reach.
+	Coverage *coverage.Recorder
+	// Done, if not nil, is called after each case.
+	Done func()
+	// Until, if not nil, ends the run behind the first result for which it returns true.
+	Until func(*Result) bool
+}
+
+// RunWith runs cases.
+func (s *Suite) RunWith(ctx context.Context, o RunOptions) []Result {
+	if o.Coverage != nil {
+		o.Coverage.Define(s.docs)
+	}
 	var out []Result
 	for i := range s.Cases {
 		c := &s.Cases[i]
-		if choose != nil && !choose(c) {
+		if o.Choose != nil && !o.Choose(c) {
 			continue
 		}
 		start := time.Now()
-		r := c.run(ctx, s.Kinds)
+		r := c.run(ctx, s.Kinds, o.Coverage)
+		if len(r.Failures) > 0 && r.Error != "" && o.Until == nil {
+			r.Reasons = c.reasons(ctx, s.Kinds)
+		}
 		r.Case, r.Line, r.Duration = c.Name, c.Line, time.Since(start)
 		r.Passed = len(r.Failures) == 0
 		out = append(out, r)
+		if o.Done != nil {
+			o.Done()
+		}
+		if o.Until != nil && o.Until(&r) {
+			break
+		}
 	}
 	return out
 }
 
-// ask makes the request of the case.
-func (c *Case) ask(ctx context.Context, k *Kinds) (*Outcome, error) {
-	switch {
-	case c.Object != nil:
-		return k.Create(ctx, c.Object, c.Options)
-	case c.Deleted != nil:
-		return k.Delete(ctx, c.Deleted, c.Options)
+// reasons returns why rules refused the object: it makes the request once more, so that cases that
+// pass take no time for it.
+func (c *Case) reasons(ctx context.Context, k *Kinds) []schema.Reason {
+	again := *c
+	again.Options.Explain = true
+	outcome, err := again.ask(ctx, k, nil)
+	if err != nil {
+		return nil // as the first time, which has been reported
 	}
-	return k.Update(ctx, c.Initial, c.Updated, c.Options)
+	return outcome.Reasons
 }
 
-func (c *Case) run(ctx context.Context, k *Kinds) Result {
+// ask makes the request of the case. r collects what it reaches, unless it is nil.
+func (c *Case) ask(ctx context.Context, k *Kinds, r *coverage.Recorder) (*Outcome, error) {
+	switch {
+	case c.Object != nil:
+		return k.ask(ctx, offline.Create, c.Object, nil, c.Options, r)
+	case c.Deleted != nil:
+		return k.ask(ctx, offline.Delete, c.Deleted, nil, c.Options, r)
+	}
+	return k.ask(ctx, offline.Update, c.Updated, c.Initial, c.Options, r)
+}
+
+func (c *Case) run(ctx context.Context, k *Kinds, cover *coverage.Recorder) Result {
 	var r Result
 	fail := func(format string, args ...any) { r.Failures = append(r.Failures, fmt.Sprintf(format, args...)) }
-	outcome, err := c.ask(ctx, k)
+	outcome, err := c.ask(ctx, k, cover)
 	if err != nil {
 		fail("%s", err)
 		return r

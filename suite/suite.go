@@ -26,6 +26,7 @@ type Suite struct {
 
 	text []byte
 	root *yaml.Node
+	docs []manifest.Document // the definitions and policies
 }
 
 // Case is an object, or a change of one, with its expected result.
@@ -123,7 +124,7 @@ func Load(name string) (*Suite, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Parse(name, text, func(p string) ([]byte, error) {
+	return parseSuite(name, text, func(p string) ([]manifest.Document, error) {
 		if !filepath.IsAbs(p) {
 			p = filepath.Join(filepath.Dir(name), p)
 		}
@@ -132,23 +133,32 @@ func Load(name string) (*Suite, error) {
 }
 
 // readAll returns the documents of a file, or of all YAML and JSON files below a folder.
-func readAll(p string) ([]byte, error) {
+func readAll(p string) ([]manifest.Document, error) {
 	docs, err := manifest.Read([]string{p}, nil)
 	if err != nil {
 		return nil, err
 	}
-	var all []byte
 	for _, d := range docs {
 		if d.Err != nil {
 			return nil, d.Err
 		}
-		all = append(append(all, d.JSON...), "\n---\n"...)
 	}
-	return all, nil
+	return docs, nil
 }
 
 // Parse decodes a suite. read returns the text of a definition that the suite names by its path.
 func Parse(name string, text []byte, read func(path string) ([]byte, error)) (*Suite, error) {
+	return parseSuite(name, text, func(p string) ([]manifest.Document, error) {
+		text, err := read(p)
+		if err != nil {
+			return nil, err
+		}
+		return manifest.Split(p, text), nil
+	})
+}
+
+// parseSuite is Parse with a function that returns the documents of a path.
+func parseSuite(name string, text []byte, read func(path string) ([]manifest.Document, error)) (*Suite, error) {
 	body, err := kyaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -172,14 +182,13 @@ func Parse(name string, text []byte, read func(path string) ([]byte, error)) (*S
 	if len(f.Cases) == 0 {
 		return nil, fmt.Errorf("%s: cases: there are none", name)
 	}
-	docs, err := f.documents(read)
-	if err != nil {
+	if s.docs, err = f.documents(read); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := s.parse(&f); err != nil {
 		return nil, err
 	}
-	if s.Kinds, err = newKinds(docs); err != nil {
+	if s.Kinds, err = newKinds(s.docs); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return s, nil
@@ -232,18 +241,17 @@ func (s *Suite) parse(f *file) error {
 func (s *Suite) Close() error { return s.Kinds.Close() }
 
 // documents returns the definitions and policies that the suite names.
-func (f *file) documents(read func(string) ([]byte, error)) ([]manifest.Document, error) {
+func (f *file) documents(read func(string) ([]manifest.Document, error)) ([]manifest.Document, error) {
 	var all []manifest.Document
 	for _, part := range []struct {
 		key, kind string
 		paths     paths
 	}{{"crd", "CustomResourceDefinition", f.CRD}, {"policies", "AdmissionPolicy", f.Policies}} {
 		for _, p := range part.paths {
-			text, err := read(p)
+			docs, err := read(p)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", part.key, err)
 			}
-			docs := manifest.Split(p, text)
 			found := slices.ContainsFunc(docs, func(d manifest.Document) bool {
 				var head struct{ Kind string }
 				return json.Unmarshal(d.JSON, &head) == nil && strings.HasSuffix(head.Kind, part.kind)
