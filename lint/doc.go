@@ -44,7 +44,7 @@ const (
 type Finding struct {
 	Severity Severity `json:"severity"`
 	// Check names the check: server, rule, cost, draft, contradiction, no-effect, unchecked, change,
-	// type, binding, conflict.
+	// type, binding, conflict, version.
 	Check string `json:"check"`
 	// ID names the mistake: the check, a slash, and the keyword or the kind of mistake. It never
 	// changes its meaning. docs/lint.md lists all.
@@ -61,6 +61,10 @@ type Finding struct {
 	Column int `json:"column,omitempty"`
 
 	Expression *Expression `json:"expression,omitempty"`
+
+	// Kubernetes are the releases that refuse the object for this reason, of those that were asked
+	// for. It is empty for findings that are not about older releases.
+	Kubernetes []string `json:"kubernetes,omitempty"`
 }
 
 // Expression is a position in an expression.
@@ -78,6 +82,8 @@ type Report struct {
 	Line     int       `json:"line"`
 	Findings []Finding `json:"findings"`
 	Schemas  []Schema  `json:"schemas,omitempty"`
+	// Lowest is the oldest release that accepts the object. It is nil if the newest one does not.
+	Lowest *Lowest `json:"lowest,omitempty"`
 }
 
 // Schema holds the estimated costs of one schema's expressions.

@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/kubernetes"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
 )
@@ -131,8 +132,14 @@ type PolicySet struct {
 	Objects     []Identity    // other existing objects: parameters
 }
 
-// CheckPolicies checks each policy and binding of a set.
+// CheckPolicies checks each policy and binding of a set, by the rules of the newest release.
 func CheckPolicies(ctx context.Context, set PolicySet) []*Report {
+	return CheckPolicyReleases(ctx, set, nil)
+}
+
+// CheckPolicyReleases is CheckPolicies with the verdicts of the given releases, instead of that of the
+// newest one alone.
+func CheckPolicyReleases(ctx context.Context, set PolicySet, releases []kubernetes.Release) []*Report {
 	known := kind.NewRegistry(builtin.All(nil)...)
 	set.Definitions = slices.DeleteFunc(slices.Clone(set.Definitions), func(d *Definition) bool {
 		k, err := crd.Compile(d.CRD)
@@ -141,7 +148,7 @@ func CheckPolicies(ctx context.Context, set PolicySet) []*Report {
 		}
 		return err != nil // a server does not serve it
 	})
-	s := &policySet{PolicySet: set, kinds: known.Load()}
+	s := &policySet{PolicySet: set, kinds: known.Load(), releases: releases}
 	var out []*Report
 	for _, p := range set.Policies {
 		out = append(out, s.check(ctx, p))
@@ -152,7 +159,8 @@ func CheckPolicies(ctx context.Context, set PolicySet) []*Report {
 // policySet is a set while it is checked.
 type policySet struct {
 	PolicySet
-	kinds *kind.Snapshot
+	kinds    *kind.Snapshot
+	releases []kubernetes.Release
 }
 
 // check runs all checks of one policy or binding.
@@ -168,6 +176,7 @@ func (s *policySet) check(ctx context.Context, p *Policy) *Report {
 		r.Findings = append(r.Findings, p.policy.logic(ctx)...)
 		r.Schemas = s.costs(p)
 	}
+	s.since(ctx, p, r)
 	for i, f := range r.Findings {
 		r.Findings[i] = identify(p.text.place(f))
 	}

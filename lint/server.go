@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-io/keelson/internal/source"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/kubernetes"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
 )
@@ -23,19 +24,19 @@ import (
 // This file runs the checks of a server.
 
 // version returns the CustomResourceDefinition version in which d is written.
-func (d *Definition) version() *kind.Version {
+func (d *Definition) version(r kubernetes.Release) *kind.Version {
 	var head struct{ APIVersion string }
-	k := new(crd.Compiler).Definitions()
+	k := (&crd.Compiler{Release: r}).Definitions()
 	if json.Unmarshal(d.JSON, &head) == nil && head.APIVersion == k.Group+"/v1beta1" {
 		return k.Version("v1beta1")
 	}
 	return k.Versions[0]
 }
 
-// verdict returns the errors and warnings of a server for d as a new definition, or for a change of
-// old to d.
-func verdict(ctx context.Context, d, old *Definition) []Finding {
-	v := d.version()
+// verdict returns the errors and warnings of a server of the release for d as a new definition, or
+// for a change of old to d.
+func verdict(ctx context.Context, d, old *Definition, r kubernetes.Release) []Finding {
+	v := d.version(r)
 	out := append(d.duplicates(), d.mistyped...)
 	out = append(out, d.unknownVersion()...)
 	object := new(jsondoc.Doc)
@@ -55,7 +56,7 @@ func verdict(ctx context.Context, d, old *Definition) []Finding {
 	if old == nil {
 		v.PrepareCreate(object)
 		meta.FillCreate(meta.Object{Doc: object}, time.Now())
-	} else if before, err = stored(old.version(), old); err != nil {
+	} else if before, err = stored(old.version(r), old); err != nil {
 		return append(out, d.place(Finding{Severity: Error, Check: "server", Message: "the old definition: " + err.Error()}))
 	} else {
 		o, b := meta.Object{Doc: object}, meta.Object{Doc: before}
@@ -70,8 +71,14 @@ func verdict(ctx context.Context, d, old *Definition) []Finding {
 			out = append(out, d.fromServer(e)...)
 		}
 	}
+	seen, places := map[string]int{}, map[string]bool{}
 	for _, w := range result.Warnings {
-		out = append(out, d.place(d.warned(w)))
+		f := d.warned(w, seen[w])
+		seen[w]++
+		if at := f.Path + "\n" + w; !places[at] { // versions with one schema repeat its warnings
+			places[at] = true
+			out = append(out, d.place(f))
+		}
 	}
 	return out
 }
@@ -176,16 +183,21 @@ func (d *Definition) unknownVersion() []Finding {
 	return []Finding{d.place(f)}
 }
 
-// warned returns the finding for a warning. For unknown formats, it searches the position.
-func (d *Definition) warned(text string) Finding {
+// warned returns the finding for a warning. For unknown formats, it searches the position: a server
+// repeats the warning for each place, and before is the number of earlier ones with this text.
+func (d *Definition) warned(text string, before int) Finding {
 	f := Finding{Severity: Warning, Check: "server", Message: text}
 	if format, ok := strings.CutPrefix(text, "unrecognized format "); ok {
 		f.Hint, f.ID = "it restricts nothing", "server/format"
 		for _, s := range d.schemas() {
 			s.each(func(n node) {
-				if f.Path == "" && fmt.Sprintf("%q", n.schema.Format) == format {
+				if fmt.Sprintf("%q", n.schema.Format) != format {
+					return
+				}
+				if before >= 0 { // the last place if there are more warnings
 					f.Path = n.path + ".format"
 				}
+				before--
 			})
 		}
 	}
@@ -263,14 +275,20 @@ func (t *text) pointed(f Finding, detail, hint string) []Finding {
 // Check checks a definition: as a new one if old is nil, otherwise as a change of old, with the
 // effects on stored objects and clients.
 func Check(ctx context.Context, d, old *Definition) *Report {
+	return CheckReleases(ctx, d, old, nil)
+}
+
+// check is CheckReleases without the lowest release.
+func check(ctx context.Context, d, old *Definition, releases []kubernetes.Release) *Report {
 	r := &Report{Kind: "CustomResourceDefinition", Name: d.name(), Source: d.Source.Name, Line: d.Source.Line}
-	r.Findings = append([]Finding{}, verdict(ctx, d, old)...) // an empty list, not null, in JSON
+	found := matrix(releases, verdict(ctx, d, old, kubernetes.Newest()), func(r kubernetes.Release) []Finding { return d.refusals(ctx, r) })
+	r.Findings = append([]Finding{}, found...) // an empty list, not null, in JSON
 	r.Findings = append(r.Findings, d.drafts()...)
 	if old != nil {
 		r.Findings = append(r.Findings, compare(d, old)...)
 	}
 	trees := d.schemas()
-	if Worst(r.Findings) == Error {
+	if current := len(releases) == 0 || slices.Contains(releases, kubernetes.Newest()); current && Worst(r.Findings) == Error {
 		r.Findings = append(r.Findings, d.further(trees, r.Findings)...)
 	}
 	for _, s := range trees {
