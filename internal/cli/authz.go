@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -173,11 +172,4 @@ func (o *authzOptions) print(out io.Writer, rulings []ruling) error {
 		rulings[i].print(out, o.explain)
 	}
 	return nil
-}
-
-func printJSON(out io.Writer, v any) error {
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }

@@ -67,3 +67,22 @@ func TestExampleOfTheCIPage(t *testing.T) {
 		t.Errorf("docs/ci.md does not show\n%s", want)
 	}
 }
+
+// TestExampleOfTheExplainPage holds that docs/explain.md shows what the script explain.txtar has and expects.
+func TestExampleOfTheExplainPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/explain.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile("testdata/explain.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"crd.yaml", "gateway.yaml", "want"} {
+		_, text, found := strings.Cut(string(script), "-- "+name+" --\n")
+		text, _, _ = strings.Cut(text, "-- ")
+		if !found || !strings.Contains(string(page), text) {
+			t.Errorf("docs/explain.md does not show the file %s of the script:\n%s", name, text)
+		}
+	}
+}

@@ -34,15 +34,24 @@ var programs = map[string]func() *cobra.Command{
 // newKubeAPIServerCommand returns keelson serve with kube-apiserver's flags. As for kube-apiserver
 // without a controller manager, only the API server's own controllers run.
 func newKubeAPIServerCommand() *cobra.Command {
-	certs := "/var/run/kubernetes"
+	certs, gates := "/var/run/kubernetes", new(gateList)
 	cmd := serveCommand(func(cmd *cobra.Command, c *server.Config) error {
 		f := cmd.Flags()
 		if err := checkUnsupported(f); err != nil {
 			return err
 		}
+		foreign, err := checkFeatureGates(gates.String())
+		if err != nil {
+			return fmt.Errorf("--feature-gates: %w", err)
+		}
+		if len(foreign) > 0 {
+			c.Logger.Warn("feature gates have no effect here, they are about parts of Kubernetes that Keelson does not have", "gates", foreign)
+		}
 		if !f.Changed("controllers") {
 			c.Controllers = []string{service.Name} // a controller that is part of kube-apiserver
 		}
+		// What kube-apiserver does not serve is served only on request.
+		c.RuntimeConfig = append([]string{server.BetaDefinitions + "=false"}, c.RuntimeConfig...)
 		if !f.Changed("data-dir") {
 			c.DataDir = filepath.Join(certs, "keelson")
 		}
@@ -72,6 +81,8 @@ if they would change where data is, who gets in, or what is answered.`
 	cmd.Example = ""
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	f := cmd.Flags()
+	f.Var(gates, "feature-gates", "accepted if the server has the features, or if they are about nodes, schedulers and the like")
+	f.Lookup("feature-gates").Hidden = true
 	f.StringVar(&certs, "cert-dir", certs, "`directory` of apiserver.crt and apiserver.key, which are created if they are missing, and used unless --tls-cert-file is given")
 	for _, name := range withoutEffect {
 		if f.Lookup(name) == nil {
@@ -117,7 +128,8 @@ func writeSelfSigned(c *server.Config, certFile, keyFile string) error {
 			ips = append(ips, ip)
 		}
 	}
-	if services, err := netip.ParsePrefix(c.ServiceClusterIPRange); err == nil {
+	first, _, _ := strings.Cut(c.ServiceClusterIPRange, ",")
+	if services, err := netip.ParsePrefix(first); err == nil {
 		ips = append(ips, services.Masked().Addr().Next().AsSlice()) // that of default/kubernetes
 	}
 	cert, key, err := certutil.GenerateSelfSignedCertKey("localhost", ips, kubernetesNames)
@@ -132,6 +144,18 @@ func writeSelfSigned(c *server.Config, certFile, keyFile string) error {
 
 // kubernetesNames lists the names under which clients in a cluster reach kube-apiserver.
 var kubernetesNames = []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes"}
+
+// gateList joins the values of a flag that may be there several times.
+type gateList struct{ texts []string }
+
+// Set implements pflag.Value.
+func (g *gateList) Set(s string) error { g.texts = append(g.texts, s); return nil }
+
+// String implements pflag.Value.
+func (g *gateList) String() string { return strings.Join(g.texts, ",") }
+
+// Type implements pflag.Value.
+func (g *gateList) Type() string { return "mapStringBool" }
 
 // unused is the value of a flag without effect.
 type unused struct{ text string }
@@ -258,7 +282,7 @@ func place(program, path string) error {
 // withoutEffect lists kube-apiserver's flags for features that Keelson lacks, except for those that
 // keelson serve handles.
 var withoutEffect = strings.Fields(`
-	admission-control feature-gates aggregator-reject-forwarding-redirect allow-metric-labels allow-metric-labels-manifest allow-privileged
+	admission-control aggregator-reject-forwarding-redirect allow-metric-labels allow-metric-labels-manifest allow-privileged
 	apiserver-count audit-log-batch-max-size audit-log-batch-max-wait audit-log-batch-throttle-burst
 	audit-log-batch-throttle-enable audit-log-batch-throttle-qps audit-log-truncate-enabled
 	audit-log-truncate-max-batch-size audit-log-truncate-max-event-size audit-log-version
@@ -276,9 +300,9 @@ var withoutEffect = strings.Fields(`
 	log-text-info-buffer-size log-text-split-stream max-connection-bytes-per-sec min-compatibility-version
 	peer-advertise-ip peer-advertise-port peer-ca-file permit-address-sharing permit-port-sharing proxy-client-cert-file
 	proxy-client-key-file runtime-config-emulation-forward-compatible service-account-extend-token-expiration
-	service-account-lookup service-account-signing-endpoint show-hidden-metrics-for-version shutdown-delay-duration
+	service-account-lookup show-hidden-metrics-for-version shutdown-delay-duration
 	shutdown-send-retry-after shutdown-watch-termination-grace-period storage-backend storage-initialization-timeout
-	storage-media-type tls-sni-cert-key tracing-config-file vmodule watch-cache watch-cache-sizes`)
+	storage-media-type tls-sni-cert-key tracing-config-file vmodule watch-cache-sizes`)
 
 // withoutValue lists those of them that can stand without a value.
 var withoutValue = func() map[string]bool {
@@ -288,7 +312,7 @@ var withoutValue = func() map[string]bool {
 		emulation-forward-compatible enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector
 		enable-logs-handler log-json-split-stream log-text-split-stream permit-address-sharing
 		permit-port-sharing profiling runtime-config-emulation-forward-compatible service-account-extend-token-expiration
-		service-account-lookup shutdown-send-retry-after watch-cache`) {
+		service-account-lookup shutdown-send-retry-after`) {
 		m[name] = true
 	}
 	return m

@@ -17,7 +17,7 @@ import (
 const envtestFlags = `--allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=DIR --client-ca-file=DIR/client-cert-auth-ca.crt
 	--disable-admission-plugins=ServiceAccount --etcd-servers=http://127.0.0.1:1 --secure-port=1 --service-account-issuer=https://127.0.0.1:1/
 	--service-account-key-file=DIR/sa-signer.crt --service-account-signing-key-file=DIR/sa-signer.key --service-cluster-ip-range=10.0.0.0/24
-	--feature-gates=A=true --feature-gates=B=false --runtime-config=api/all=true --enable-admission-plugins=NamespaceLifecycle --disable-admission-plugins=PodSecurity
+	--feature-gates=WatchList=true --feature-gates=AllAlpha=false,kube:JobManagedBy=true --runtime-config=api/all=true --enable-admission-plugins=NamespaceLifecycle --disable-admission-plugins=PodSecurity
 	--audit-policy-file=x --audit-log-path=- --audit-log-version=audit.k8s.io/v1 --admission-control-config-file=x --watch-cache --watch-cache=false
 	--max-requests-inflight=1 --v=4 --token-auth-file=x --oidc-issuer-url=https://x --egress-selector-config-file=x`
 

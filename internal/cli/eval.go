@@ -17,6 +17,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/cel/sql"
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/jsondoc"
@@ -29,9 +30,11 @@ type evalOptions struct {
 	schema, data, oldData string
 	version               string // of the CustomResourceDefinition
 	kubernetes            string
+	sql, sqlColumn        string // a dialect, and where its documents are
 	unknown               []string
 	output                string
 	limit                 uint64
+	explain               bool
 }
 
 func newEvalCommand() *cobra.Command {
@@ -51,11 +54,19 @@ untyped, and all libraries of the language are available.
 --unknown makes parts of the data unknown, such as self.spec.replicas, self.items[0] or self.labels[*]. If the result does not
 depend on them, it is printed. Otherwise eval prints the unknown parts on which it depends, and the residual expression.
 
+--explain prints why the result is what it is: the value of each part with its position in the expression, the element that decided
+a macro such as all(), and the place in the data that a part reads.
+
+--sql prints the WHERE clause, with parameters, that selects the documents for which the expression is true, instead of evaluating it.
+It needs --schema. What has no exact translation remains as the residual expression.
+
 Without an expression, eval reads one from each line. On a terminal it offers editing, history and completion (see ":help").
 In scripts, lines that begin with // are comments.`,
 		Example: `  keelson eval 'self.spec.replicas <= 3' --schema crd.yaml --data object.yaml
   keelson eval 'self.a > 1 && self.b' --data data.json --unknown self.b
+  keelson eval 'self.spec.replicas > 3' --schema crd.yaml --sql postgres
   keelson eval '[1, 2, 3].map(x, x * x)' -o json
+  keelson eval --explain 'self.a > 1 || self.b' --data data.json
   keelson eval --schema crd.yaml --data object.yaml`,
 		Annotations: page("the expression has a value, or a residual is printed", "the expression is not valid, or evaluates to an error",
 			"keelson help lint, keelson help validate"),
@@ -78,6 +89,9 @@ In scripts, lines that begin with // are comments.`,
 	f.StringVar(&o.data, "data", "", "file with the variable self")
 	f.StringVar(&o.oldData, "old-data", "", "file with the variable oldSelf")
 	f.StringVar(&o.kubernetes, "kubernetes", "", "Kubernetes version whose libraries are available, such as 1.37")
+	f.BoolVar(&o.explain, "explain", false, "also print the value of each part of the expression, and where in the data it comes from")
+	f.StringVar(&o.sql, "sql", "", "print the condition that selects documents in a database: "+strings.Join(sql.Dialects(), " or "))
+	f.StringVar(&o.sqlColumn, "sql-column", "doc", "column with the documents, for --sql")
 	f.StringArrayVar(&o.unknown, "unknown", nil, "unknown path; may be repeated")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.Uint64Var(&o.limit, "cost-limit", 10_000_000, "most that the evaluation may cost; 0 is no limit")
@@ -93,6 +107,7 @@ type evaluation struct {
 	Residual      string          `json:"residual,omitempty"`
 	Unknown       []string        `json:"unknown,omitempty"`
 	Error         string          `json:"error,omitempty"`
+	Explanation   *cel.Part       `json:"explanation,omitempty"`
 
 	untyped bool // there is no schema: estimates of untyped members are too low
 }
@@ -104,6 +119,9 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 	}
 	if err := onceStdin([]string{o.schema, o.data, o.oldData}); err != nil {
 		return err
+	}
+	if o.sql != "" {
+		return o.printSQL(expr, stdin, out)
 	}
 	language, data, err := o.language(stdin)
 	if err != nil {
@@ -132,16 +150,44 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 	result.EstimatedCost = estimateOf(x, data)
 	var failure error
 	result, failure = o.run(ctx, x, vars, unknown, result)
+	if err := o.addExplanation(ctx, x, vars, &result); err != nil {
+		return err
+	}
 	if failure != nil {
 		result.Error = failure.Error()
 		if o.output == "text" {
-			return errors.New(explained(ctx, x, vars, failure) + "\ncost: " + strconv.FormatUint(result.Cost, 10))
+			return errors.New(explained(ctx, x, vars, failure) + result.explanation() + "\ncost: " + strconv.FormatUint(result.Cost, 10))
 		}
 	}
 	if err := printEvaluation(out, o.output, result); err != nil {
 		return err
 	}
 	return failure
+}
+
+// addExplanation adds the explanation to a result if --explain asks for it.
+func (o evalOptions) addExplanation(ctx context.Context, x *cel.Expression, vars cel.Vars, result *evaluation) error {
+	switch {
+	case !o.explain:
+		return nil
+	case len(o.unknown) > 0:
+		return &usageError{errors.New("--explain: with --unknown, eval prints the parts on which the result depends; use one of the two")}
+	}
+	e, err := x.Explainer()
+	if err != nil {
+		return err
+	}
+	root := e.Eval(ctx, vars, o.limit).Root(cel.ShowOptions{})
+	result.Explanation = &root
+	return nil
+}
+
+// explanation returns the explanation as text, "" if there is none.
+func (e *evaluation) explanation() string {
+	if e.Explanation == nil {
+		return ""
+	}
+	return "\n  " + strings.Join(e.Explanation.Lines(), "\n  ")
 }
 
 // estimateOf returns the cost that a server would estimate for an expression; nil if there is no bound,
@@ -163,9 +209,18 @@ func estimateText(estimate *uint64, untyped bool) string {
 	return "estimated: " + strconv.FormatUint(*estimate, 10)
 }
 
+// explainLimit bounds the cost of an explanation: finding the position of a failure should not take
+// much longer than the evaluation.
+const explainLimit = 10_000_000
+
 // explained returns a failure with its position in the expression, and advice if data is missing.
 func explained(ctx context.Context, x *cel.Expression, vars cel.Vars, failure error) string {
-	text := x.Explain(ctx, vars, failure)
+	text := failure.Error()
+	if e, err := x.Explainer(); err == nil {
+		if again := e.Eval(ctx, vars, explainLimit).ErrorText(); again != "" {
+			text = again
+		}
+	}
 	missing, ok := errors.AsType[*cel.MissingAttributeError](failure)
 	if !ok {
 		return text
@@ -352,10 +407,7 @@ func (o evalOptions) vars(data *dataSchema, stdin io.Reader) (cel.Vars, error) {
 // printEvaluation writes the result in a format.
 func printEvaluation(out io.Writer, format string, e evaluation) error {
 	if format == "json" {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(e)
+		return printJSON(out, e)
 	}
 	paint := painter(out)
 	var b strings.Builder
@@ -369,6 +421,9 @@ func printEvaluation(out io.Writer, format string, e evaluation) error {
 		of = "with finding what remains; "
 	}
 	fmt.Fprintf(&b, "%s %s\n%s %d (%s%s)\n", paint("1", "type:"), e.Type, paint("1", "cost:"), e.Cost, of, estimateText(e.EstimatedCost, e.untyped))
+	if text := e.explanation(); text != "" {
+		fmt.Fprintf(&b, "%s%s\n", paint("1", "because:"), text)
+	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }

@@ -25,6 +25,10 @@ func page(zero, one string, also ...string) map[string]string {
 	}
 }
 
+// ExitStatus returns what a command's exit codes 0, 1 and 2 mean, one a line; "" if its help does not
+// say so.
+func ExitStatus(cmd *cobra.Command) string { return cmd.Annotations[exitStatus] }
+
 // writePage writes the page of a command, with its options in groups if it has any.
 func writePage(out io.Writer, cmd *cobra.Command, groups *flagGroups) {
 	paint := painter(out)

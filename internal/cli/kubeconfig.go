@@ -66,7 +66,7 @@ The administrator's kubeconfig gives all permissions: keep it secret.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", dir, "`directory` of the server")
+	cmd.Flags().StringVar(&dir, "data-dir", dir, "data `directory` of the server (its --data-dir)")
 	cmd.Flags().StringVar(&user.name, "user", "", "`name` of a user, to whom the running server gives a certificate")
 	cmd.Flags().StringArrayVar(&user.groups, "group", nil, "`group` of the user; may be repeated")
 	cmd.Flags().DurationVar(&user.expires, "expires", 0, "how long the user's certificate is valid; 0 is as long as the server allows, a year")

@@ -20,9 +20,10 @@ import (
 	"github.com/keelson-io/keelson/internal/crdsource"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/nearest"
-	"github.com/keelson-io/keelson/internal/offline"
 	"github.com/keelson-io/keelson/internal/settings"
+	"github.com/keelson-io/keelson/kubernetes"
 	"github.com/keelson-io/keelson/lint"
+	"github.com/keelson-io/keelson/offline"
 )
 
 // lintOptions are the flags of lint.
@@ -33,7 +34,10 @@ type lintOptions struct {
 	strict  bool
 	top     int
 	topSet  bool // --top was given
+	fix     bool
 	settingsFlags
+	kubernetes releaseFlag
+	releases   []kubernetes.Release // of --kubernetes
 }
 
 func newLintCommand() *cobra.Command {
@@ -63,12 +67,22 @@ FILE is a file of YAML or JSON documents, a folder of such files, a glob, or "-"
 parameters to which policies refer. Documents of other kinds are ignored. --old has the previous definitions, which are matched
 by name; git:main:crds/ names those of a git revision. Two different definitions with one name are an error; equal ones count once.
 
+--fix edits the files in place, and keeps comments, order and formatting. It sets the largest bounds (maxItems, maxLength,
+maxProperties) that bring rules below their cost limits, and rewrites rules of the first draft. Each change is reported on standard
+error; if controller-gen wrote the definition, with the marker to add to the Go type. Read the difference before you commit it.
+
+--kubernetes asks servers of other releases, with default feature gates: findings that the newest release does not have name the
+releases. Whether or not it is given, lint says which release is the oldest one that accepts an object, if that is not the oldest
+one that lint knows, and what prevents the release before it. A field that a release does not know or removes counts as refused.
+
 A file .keelson.yaml excludes files, suppresses findings and names a baseline of known findings: see docs/ci.md.`,
 		Example: `  keelson lint crds/
   keelson lint --top 0 --strict crds/        # for CI: findings only, warnings fail
   keelson lint crds/ policies/
   kubectl get crd widgets.example.com -o yaml | keelson lint --old - crds/widgets.yaml
   keelson lint --old git:main:crds/ crds/    # the changes of a branch
+  keelson lint --kubernetes 1.29,1.31-1.33 crds/
+  keelson lint --fix crds/ && git diff crds/
   keelson lint -o json crds/ | jq '.results[].schemas[]?.total'`,
 		Annotations: page("nothing is wrong, or there are only warnings", "there is an error or something breaks; with --strict also if there is a warning",
 			"keelson help validate, keelson help test", "docs/lint.md: all findings, with an example of each"),
@@ -84,6 +98,8 @@ A file .keelson.yaml excludes files, suppresses findings and names a baseline of
 	f.BoolVar(&o.strict, "strict", false, "also fail on warnings")
 	f.StringArrayVar(&o.exclude, "exclude", nil, "glob of files and folders to leave out; without a slash, it matches names at any depth; may be repeated")
 	o.settingsFlags.add(cmd)
+	o.kubernetes.add(cmd, "that must accept the definitions and policies")
+	f.BoolVar(&o.fix, "fix", false, "edit the files: set the bounds that bring rules below their cost limits, and rewrite rules of the first draft; then check")
 	f.IntVar(&o.top, "top", 5, "number of rules in the table of costs of each schema; 0 for no table, -1 for all rules")
 	return cmd
 }
@@ -93,6 +109,9 @@ func runLint(cmd *cobra.Command, o lintOptions, paths []string) error {
 	ctx, stdin := cmd.Context(), cmd.InOrStdin()
 	known, filter, err := o.load(true)
 	if err != nil {
+		return err
+	}
+	if o.releases, err = o.kubernetes.releases(cmd); err != nil {
 		return err
 	}
 	if !cmd.Flags().Changed("output") && known.Output != "" {
@@ -115,6 +134,15 @@ func runLint(cmd *cobra.Command, o lintOptions, paths []string) error {
 	if broken := olds.broken; len(broken) > 0 {
 		return fmt.Errorf("%s:%d: %s", broken[0].Source, broken[0].Findings[0].Line, broken[0].Findings[0].Message)
 	}
+	if o.fix {
+		_, own, err := o.load(true) // a filter counts what it drops, so that each check needs its own
+		if err == nil {
+			err = fixFiles(ctx, paths, files, own, cmd.ErrOrStderr())
+		}
+		if err != nil {
+			return err
+		}
+	}
 	news, err := readLinted(paths, files, stdin)
 	if err != nil {
 		return err
@@ -122,7 +150,7 @@ func runLint(cmd *cobra.Command, o lintOptions, paths []string) error {
 	if len(news.set.Definitions)+len(news.set.Policies)+len(news.broken) == 0 {
 		return fmt.Errorf("%s: no CustomResourceDefinition, admission policy or binding in it", paths[0])
 	}
-	reports, err := news.check(ctx, olds)
+	reports, err := news.check(ctx, olds, o.releases)
 	if err != nil {
 		return err
 	}
@@ -145,7 +173,7 @@ func runLint(cmd *cobra.Command, o lintOptions, paths []string) error {
 }
 
 // check returns the reports on all documents. olds has the previous definitions.
-func (l *linted) check(ctx context.Context, olds *linted) ([]*lint.Report, error) {
+func (l *linted) check(ctx context.Context, olds *linted, releases []kubernetes.Release) ([]*lint.Report, error) {
 	reports := l.broken
 	for _, d := range l.set.Definitions {
 		var old *lint.Definition
@@ -154,12 +182,12 @@ func (l *linted) check(ctx context.Context, olds *linted) ([]*lint.Report, error
 				old = was
 			}
 		}
-		reports = append(reports, lint.Check(ctx, d, old))
+		reports = append(reports, lint.CheckReleases(ctx, d, old, releases))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 	}
-	return append(reports, lint.CheckPolicies(ctx, l.set)...), nil
+	return append(reports, lint.CheckPolicyReleases(ctx, l.set, releases)...), nil
 }
 
 // count returns the number of findings of each severity.

@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -20,13 +19,7 @@ import (
 // printReports writes the reports in a format.
 func printReports(out io.Writer, o lintOptions, reports []*lint.Report) error {
 	if o.output == "json" {
-		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		return enc.Encode(struct {
-			envelope
-			Results []*lint.Report `json:"results"`
-		}{envelopeOf("LintReport"), reports})
+		return printJSON(out, lintDocument{envelopeOf("LintReport"), reports})
 	}
 	if o.output != "text" {
 		return lintReport(o, reports).Write(out, o.output)
@@ -35,6 +28,7 @@ func printReports(out io.Writer, o lintOptions, reports []*lint.Report) error {
 	var b strings.Builder
 	for _, r := range reports {
 		printFindings(&b, r, paint)
+		printLowest(&b, r, len(o.releases) > 0, paint)
 	}
 	var costs strings.Builder
 	for _, r := range reports {
@@ -70,7 +64,7 @@ func lintReport(o lintOptions, reports []*lint.Report) *report.Report {
 			if f.Severity == lint.Warning && !o.strict {
 				level = report.Warning
 			}
-			message := f.Message
+			message := f.ReleaseText()
 			if f.Where != "" {
 				message = f.Where + ": " + message
 			}
@@ -123,9 +117,36 @@ next:
 
 // printFindings writes findings like a compiler: position, severity, text.
 func printFindings(b *strings.Builder, r *lint.Report, paint func(code, text string) string) {
+	printList(b, r.Source, r.Findings, paint)
+}
+
+// printLowest writes which releases accept an object. always is set if the user asked for releases;
+// otherwise objects that all known releases accept are left out, and those that an older one refuses
+// only because it does not serve the kind.
+func printLowest(b *strings.Builder, r *lint.Report, always bool, paint func(code, text string) string) {
+	low := r.Lowest
+	served := func(f lint.Finding) bool { return f.ID != "version/api" }
+	switch {
+	case low == nil || !always && !slices.ContainsFunc(low.Findings, served):
+	case low.Refused == "":
+		fmt.Fprintf(b, "%s: Kubernetes %s and later accept it\n", paint("1", r.Kind+" "+r.Name), low.Kubernetes)
+	default:
+		fmt.Fprintf(b, "%s: Kubernetes %s and later accept it; %s refuses it:\n", paint("1", r.Kind+" "+r.Name), low.Kubernetes, low.Refused)
+		var why strings.Builder
+		findings := slices.Clone(low.Findings)
+		for i := range findings {
+			findings[i].Severity = "reason" // not an error of this run
+		}
+		printList(&why, r.Source, findings, paint)
+		fmt.Fprintf(b, "    %s\n", indent(strings.TrimSuffix(why.String(), "\n"), "    "))
+	}
+}
+
+// printList writes the findings of a file.
+func printList(b *strings.Builder, source string, findings []lint.Finding, paint func(code, text string) string) {
 	colours := map[lint.Severity]string{lint.Error: "31", lint.Breaking: "35", lint.Warning: "33"}
-	for _, f := range r.Findings {
-		at := fmt.Sprintf("%s:%d", r.Source, f.Line)
+	for _, f := range findings {
+		at := fmt.Sprintf("%s:%d", source, f.Line)
 		if f.Column > 0 {
 			at += fmt.Sprintf(":%d", f.Column)
 		}
@@ -133,7 +154,7 @@ func printFindings(b *strings.Builder, r *lint.Report, paint func(code, text str
 		if where != "" {
 			where += ": "
 		}
-		fmt.Fprintf(b, "%s: %s %s%s\n", paint("1", at), paint(colours[f.Severity], string(f.Severity)+":"), where, indent(f.Message, "    "))
+		fmt.Fprintf(b, "%s: %s %s%s\n", paint("1", at), paint(colours[f.Severity], string(f.Severity)+":"), where, indent(f.ReleaseText(), "    "))
 		if e := f.Expression; e != nil {
 			fmt.Fprintf(b, "    | %s\n    | %s%s\n", e.Text, blanks(e.Text, e.Column-1), paint("31", "^"))
 		}

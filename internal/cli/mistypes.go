@@ -13,10 +13,10 @@ import (
 	"strings"
 
 	"github.com/keelson-io/keelson/internal/manifest"
-	"github.com/keelson-io/keelson/internal/offline"
 	"github.com/keelson-io/keelson/internal/source"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/lint"
+	"github.com/keelson-io/keelson/offline"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 

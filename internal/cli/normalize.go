@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/internal/manifest"
-	"github.com/keelson-io/keelson/internal/offline"
 	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/offline"
 )
 
 // normalizeOptions are the flags of normalize.

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keelson-io/keelson/internal/manifest"
-	"github.com/keelson-io/keelson/internal/offline"
+	"github.com/keelson-io/keelson/offline"
 )
 
 // openOffline opens a server with the objects in documents. It returns the verdicts on those that

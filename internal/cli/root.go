@@ -23,15 +23,16 @@ import (
 // This file has the root command and the helpers of all commands.
 
 // Main runs a command line, which starts with the name of the program, until it ends or the process
-// receives a signal to stop. Under some names, the program acts as another one; see envtest.go.
+// receives a signal to stop. A second signal ends the process at once. Under some names, the program acts as another one; see envtest.go.
 func Main(args []string, in io.Reader, out, errs io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop)
 	root := newRootCommand()
 	if other := programs[filepath.Base(args[0])]; other != nil {
 		root = other()
 	}
-	return execute(ctx, root, args[1:], in, out, errs)
+	return execute(ctx, root, args[1:], &interruptible{ctx: ctx, in: in}, out, errs)
 }
 
 // run is Main under the name keelson, with a context in place of signals.
@@ -72,10 +73,10 @@ func newRootCommand() *cobra.Command {
 It stores, prunes, defaults, validates and authorizes custom resources as a
 Kubernetes API server does. kubectl and every client library work with it.
 
-Start a server, and in another terminal talk to it:
+Start a server. It prints the line "export KUBECONFIG=..."; run this line in
+another terminal, and talk to the server:
 
     keelson serve
-    export KUBECONFIG=keelson-data/admin.kubeconfig
     kubectl apply -f my-crd.yaml`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -96,6 +97,11 @@ Start a server, and in another terminal talk to it:
 	root.SetVersionTemplate(versionLine(v))
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelpCommand())
-	root.AddCommand(newServeCommand(), newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newAuthzCommand(), newEnvtestAssetsCommand(), newSnapshotCommand(), newKubeconfigCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newWitnessCommand(), newConvertCommand(), newAuthzCommand(), newEnvtestAssetsCommand(), newSnapshotCommand(), newKubeconfigCommand(), newVersionCommand())
+	offerValues(root)
 	return root
 }
+
+// Command returns the root command with all others, for programs that write documentation about
+// them.
+func Command() *cobra.Command { return newRootCommand() }

@@ -1,20 +1,16 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/keelson-io/keelson/internal/fastpath"
@@ -93,7 +89,7 @@ Flags have kube-apiserver's names.`,
 			}
 			c.Flags = map[string]string{}
 			cmd.Flags().VisitAll(func(f *pflag.Flag) { c.Flags[f.Name] = f.Value.String() })
-			return serve(cmd.Context(), c, cmd.OutOrStdout())
+			return serve(cmd.Context(), c, cmd.OutOrStdout(), format == "text")
 		},
 	}
 	cmd.SetFlagErrorFunc(serverFlagError)
@@ -144,10 +140,10 @@ func serveFlags(c *server.Config, authentication *authnValues, format, memoryLim
 	f.StringSliceVar(&c.TLS.CipherSuites, "tls-cipher-suites", nil, "`names` of the cipher suites of TLS 1.2; by default Go's")
 	f.Int32SliceVar(&c.TLS.CurvePreferences, "tls-curve-preferences", nil, "`numbers` of the key exchanges, as Go's crypto/tls has them; by default Go's")
 	f.StringSliceVar(&c.TLS.StrictTransportSecurity, "strict-transport-security-directives", nil, "`directives` of the header Strict-Transport-Security, such as max-age=31536000,includeSubDomains; by default there is none")
-	f.StringVar(&c.ServiceClusterIPRange, "service-cluster-ip-range", server.DefaultServiceClusterIPRange, "`range` of the addresses of Services; the first one is for default/kubernetes")
+	f.StringVar(&c.ServiceClusterIPRange, "service-cluster-ip-range", server.DefaultServiceClusterIPRange, "`range` of the addresses of Services, or two of different IP families, separated by a comma; the first address is for default/kubernetes")
 	f.StringVar(&c.ServiceNodePortRange, "service-node-port-range", server.DefaultServiceNodePortRange, "`range` of the node ports of Services")
 	f.StringVar(&c.AdvertiseAddress, "advertise-address", "", "`address` of this server among the endpoints of default/kubernetes; by default that of --bind-address, or of this machine")
-	f.StringSliceVar(&c.RuntimeConfig, "runtime-config", nil, "API `versions` that must be served, such as batch/v1=true; the server does not start if one is not")
+	f.StringSliceVar(&c.RuntimeConfig, "runtime-config", nil, "API `versions` that must be served, such as batch/v1=true: the server does not start if one is not; apiextensions.k8s.io/v1beta1=false switches that version off")
 	f.StringVar(&c.EndpointReconciler, "endpoint-reconciler-type", "lease", "`how` the endpoints of default/kubernetes are maintained: lease, or none")
 	f.IntVar(&c.MaxRequestsInFlight, "max-requests-inflight", 400, "`number` of reads served at a time, except for watches; 0 for no limit")
 	f.IntVar(&c.MaxMutatingRequestsInFlight, "max-mutating-requests-inflight", 200, "`number` of writes served at a time; 0 for no limit")
@@ -158,6 +154,8 @@ func serveFlags(c *server.Config, authentication *authnValues, format, memoryLim
 	f.StringVar(memoryLimit, "memory-limit", "", "`bytes` of memory for the process, such as 512Mi; 0 for no limit. By default, three quarters of the cgroup's limit or of the machine's memory")
 	f.Var(off{&c.DisableProfiling}, "profiling", "serve profiles below /debug/pprof to users who may read that path")
 	f.Lookup("profiling").NoOptDefVal = "true"
+	f.Var(off{&c.FreshReads}, "watch-cache", "answer reads at resource version 0 with what is known already; false: they are as new as the last write, and lists keep to their limit")
+	f.Lookup("watch-cache").NoOptDefVal = "true"
 	f = groups.set("etcd")
 	f.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "`URLs` of an etcd cluster, in place of the embedded etcd")
 	f.StringVar(&c.EtcdCAFile, "etcd-cafile", "", "`file` with the authorities of the etcd cluster's certificates")
@@ -214,35 +212,6 @@ func collectLater() {
 	const percent = 400 // of Go's least heap, which is 4 MB
 	before := debug.SetGCPercent(percent)
 	runtime.AddCleanup(new([64]byte), func(before int) { debug.SetGCPercent(before) }, before)
-}
-
-// serve runs a server and prints how to use it.
-func serve(ctx context.Context, c server.Config, out io.Writer) error {
-	collectLater()
-	if len(c.EtcdServers) == 0 {
-		spareProcessor()
-	}
-	s, err := server.New(ctx, c)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w: is another server running? --secure-port chooses another port", err)
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "export KUBECONFIG=%s\n", shortest(s.KubeconfigPath()))
-	return s.Run(ctx)
-}
-
-// shortest returns the path relative to the working directory if that is shorter.
-func shortest(path string) string {
-	wd, err := os.Getwd()
-	if err != nil {
-		return path
-	}
-	if rel, err := filepath.Rel(wd, path); err == nil && len(rel) < len(path) {
-		return rel
-	}
-	return path
 }
 
 // off is a boolean flag that says the opposite of a field of the configuration.

@@ -5,7 +5,9 @@ import (
 	"context"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,7 +36,7 @@ func TestCommandLines(t *testing.T) {
 		{"serve --data-dir " + dir + "/e --encryption-provider-config=" + dir + "/none", 1, "error reading encryption provider configuration file: open " + dir + "/none: no such file or directory"},
 		{"serve --data-dir " + dir + "/e --encryption-provider-config-automatic-reload", 1, "must be set with --encryption-provider-config"},
 		{"serve --feature-gates=A=true", 2, "keelson: --feature-gates: there are no gates"},
-		{"serve --watch-cache=false", 2, "keelson: --watch-cache: is a flag of kube-apiserver about what keelson has not got: leave it out\nkeelson: see keelson serve --help\n"},
+		{"serve --watch-cache-sizes=x", 2, "keelson: --watch-cache-sizes: is a flag of kube-apiserver about what keelson has not got: leave it out\nkeelson: see keelson serve --help\n"},
 		{"validate --feature-gates=A=true", 2, "keelson: unknown flag: --feature-gates\n"},
 		{"serve extra", 2, `keelson: serve: got "extra", want flags only`},
 		{"frobnicate", 2, "keelson: unknown command \"frobnicate\" for \"keelson\"\nkeelson: see keelson --help\n"},
@@ -58,7 +60,7 @@ func TestCommandLines(t *testing.T) {
 		{"serve --max-requests-inflight -1", 2, "--max-requests-inflight: got -1, want a number of requests, or 0 for no limit"},
 		{"serve --request-timeout 0s", 2, "--request-timeout: got 0s, want a time above 0"},
 		{"serve --min-request-timeout 0", 2, "--min-request-timeout: got 0, want a number of seconds from 1 to 2147483647"}, // Ledger: endless-watches.
-		{"serve --secure-port " + taken + " --data-dir " + dir, 1, "address already in use: is another server running? --secure-port chooses another port"},
+		{"serve --secure-port " + taken + " --data-dir " + dir, 1, "address already in use: is another server running? The next free port: --secure-port "},
 		{"serve --logging-format xml --data-dir " + dir, 2, `keelson: --logging-format: got "xml", want text or json`},
 		{"serve --secure-port 0 --token-auth-file /nonexistent/t --data-dir " + dir, 1, "keelson: open /nonexistent/t: no such file or directory"},
 		{"version", 0, "Kubernetes API 1.37"},
@@ -96,6 +98,14 @@ func TestServeUntilStopped(t *testing.T) {
 	if !strings.HasPrefix(out.String(), "export KUBECONFIG=") || !strings.Contains(errs.String(), "msg=ready") {
 		t.Errorf("output:\n%s\nlog:\n%s", out.String(), errs.String())
 	}
+	if path, _, _ := strings.Cut(strings.TrimPrefix(out.String(), "export KUBECONFIG="), "\n"); !filepath.IsAbs(path) {
+		t.Errorf("KUBECONFIG: got %q, want an absolute path", path)
+	}
+	for line := range strings.Lines(out.String()) {
+		if line[0] != '#' && !strings.HasPrefix(line, "export KUBECONFIG=") {
+			t.Errorf("got the line %q, want a setting or a comment, which a shell can read", line)
+		}
+	}
 	want := processors + 1 // however many servers there were in this process
 	if os.Getenv("GOMAXPROCS") != "" || !fastpath.Processor.On() {
 		want = processors
@@ -107,3 +117,49 @@ func TestServeUntilStopped(t *testing.T) {
 
 // processors is how many goroutines ran at a time before there was a server.
 var processors = runtime.GOMAXPROCS(0)
+
+// TestNextSteps holds what "serve" prints: an absolute path that a shell reads as one word, and commands that name the data directory.
+func TestNextSteps(t *testing.T) {
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		kubeconfig, dataDir string
+		hints               bool
+		want                string // at the start of the output
+		user                string // in it, if not empty
+	}{
+		{"keelson-data/admin.kubeconfig", "keelson-data", true, "export KUBECONFIG=" + shellWord(wd+"/keelson-data/admin.kubeconfig") + "\n#", "#   keelson kubeconfig --user jane "},
+		{"/srv/k/admin.kubeconfig", "/srv/k", true, "export KUBECONFIG=/srv/k/admin.kubeconfig\n#", "keelson kubeconfig --data-dir /srv/k --user jane "},
+		{"/my data/o'k", "/my data", true, `export KUBECONFIG='/my data/o'\''k'` + "\n", "--data-dir '/my data' --user"},
+		{"/srv/k/admin.kubeconfig", "/srv/k", false, "export KUBECONFIG=/srv/k/admin.kubeconfig\n", ""},
+	} {
+		got, err := nextSteps(row.kubeconfig, row.dataDir, row.hints)
+		if err != nil || !strings.HasPrefix(got, row.want) || !strings.Contains(got, row.user) || !row.hints && got != row.want {
+			t.Errorf("%s: got %q (%v), want %q and %q", row.kubeconfig, got, err, row.want, row.user)
+		}
+	}
+}
+
+// TestOtherPort holds that the advice skips ports that are taken, and that its port can be used.
+func TestOtherPort(t *testing.T) {
+	first, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	port := first.Addr().(*net.TCPAddr).Port
+	second, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+1)))
+	if err == nil { // otherwise another program has it, which is as good
+		defer second.Close()
+	}
+	advice := otherPort("127.0.0.1", port)
+	next, err := strconv.Atoi(strings.TrimPrefix(advice, "The next free port: --secure-port "))
+	if err != nil || next <= port+1 {
+		t.Fatalf("got %q, want a port after %d", advice, port+1)
+	}
+	if got := otherPort("127.0.0.1", 65535); got != "--secure-port 0 chooses a free port" {
+		t.Errorf("after the last port: got %q", got)
+	}
+}

@@ -47,6 +47,7 @@ func authnFlags(f *pflag.FlagSet, c *server.Authentication, v *authnValues) {
 	f.StringArrayVar(&sa.Issuers, "service-account-issuer", nil, "`name` of the issuer of service account tokens; the first one signs, all are accepted")
 	f.StringArrayVar(&sa.KeyFiles, "service-account-key-file", nil, "PEM `file` of keys that verify service account tokens, in addition to the signing key")
 	f.StringVar(&sa.SigningKeyFile, "service-account-signing-key-file", "", "PEM `file` of the key that signs service account tokens; by default one in the data directory")
+	f.StringVar(&sa.SigningEndpoint, "service-account-signing-endpoint", "", "`socket` of a program that signs service account tokens, and knows the public keys (Kubernetes' ExternalJWTSigner); a path, or @name for an abstract socket")
 	f.StringVar(&sa.JWKSURI, "service-account-jwks-uri", "", "`URL` of the public keys in the discovery document")
 	f.DurationVar(&sa.MaxTokenExpiration, "service-account-max-token-expiration", 0, "longest `duration` of a service account token")
 	o := &c.OIDC

@@ -173,7 +173,7 @@ that watched the old server get the error that theirs have expired, and list aga
 			if err != nil {
 				return err
 			}
-			if err := server.Restore(args[0], dir, logger); err != nil {
+			if err := server.Restore(etcd.Database{}, args[0], dir, logger); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "keelson serve --data-dir %s\n", dir)

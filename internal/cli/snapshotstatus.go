@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -92,16 +91,7 @@ func resourceOf(key string) (string, bool) {
 func printSnapshot(w io.Writer, format, file string, inventory *etcd.Inventory) error {
 	parts, all := partsOf(inventory)
 	if format == "json" {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(struct {
-			envelope
-			File      string         `json:"file"`
-			Bytes     int64          `json:"bytes"`
-			Revision  int64          `json:"revision"`
-			Objects   int            `json:"objects"`
-			Resources []snapshotPart `json:"resources"`
-		}{envelopeOf("SnapshotStatus"), file, inventory.Bytes, inventory.Revision, all, parts})
+		return printJSON(w, snapshotStatus{envelopeOf("SnapshotStatus"), file, inventory.Bytes, inventory.Revision, all, parts})
 	}
 	fmt.Fprintf(w, "%s: %d bytes, checksum verified, revision %d, %d objects\n\n", file, inventory.Bytes, inventory.Revision, all)
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)

@@ -16,8 +16,8 @@ import (
 
 	"github.com/keelson-io/keelson/internal/crdsource"
 	"github.com/keelson-io/keelson/internal/manifest"
-	"github.com/keelson-io/keelson/internal/offline"
 	"github.com/keelson-io/keelson/internal/settings"
+	"github.com/keelson-io/keelson/offline"
 )
 
 // sourceFlags are the flags for definitions.

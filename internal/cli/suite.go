@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keelson-io/keelson/coverage"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/report"
 	"github.com/keelson-io/keelson/server"
@@ -26,6 +26,12 @@ type suiteOptions struct {
 	output string
 	run    string
 	update bool
+	init   bool
+
+	coverage coverageOptions
+
+	mutate      bool
+	mutateLimit int
 }
 
 func newTestCommand() *cobra.Command {
@@ -55,6 +61,12 @@ to create, or to update, and the expected result.
       updated: {apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {color: blue}}
       error: the color is final       # part of the refusal
 
+With --coverage, the report says which rules, parts of rules, bounds, enum values, defaults and fields the cases reach, and where those are
+that they do not. --coverage-out writes it for build servers and browsers.
+
+With --mutate, the rules and bounds of the definitions are changed one by one: operators, constants, negations, dropped operands, looser
+bounds. The report lists the changes with which all cases still pass.
+
 Each case must have at least one of stored, error, warnings and auditAnnotations. Metadata that the server sets (uid, generation,
 timestamps and so on) is compared only if stored has it.
 
@@ -65,16 +77,29 @@ error of a denial has the policy's name. "auditAnnotations" are the annotations 
 More keys of a case: "subresource: status" updates the status; "fieldValidation" is Strict, Warn (the default) or Ignore. At the
 top of a suite, "namespace", "user" and "fieldValidation" apply to all its cases. See docs/testing.md.
 
+For a failed case whose object was refused by a rule, the report has the values of the rule's parts (see keelson help validate,
+--explain).
+
 SUITE is a file, or a folder in which all YAML files with cases are run. --update replaces the expectations of failed cases by the
-results, and changes nothing else: read the difference before you commit it.`,
+results, and changes nothing else: read the difference before you commit it.
+
+--init writes a new suite for a definition, with the smallest accepted and the smallest refused object of each rule: "keelson test
+--init CRD SUITE". Without SUITE it is printed. All its cases pass; add your own.`,
 		Example: `  keelson test tests/
   keelson test --run 'default' tests/widgets.yaml
   keelson test --update tests/ && git diff tests/
-  keelson test -o junit tests/ > junit.xml`,
+  keelson test -o junit tests/ > junit.xml
+  keelson test --init crds/widgets.yaml tests/widgets_rules.yaml`,
 		Annotations: page("every case passed", "a case failed, a suite cannot be read, or there is no case",
-			"keelson help validate, keelson help normalize", "docs/testing.md: all keys of suites"),
+			"keelson help validate, keelson help normalize, keelson help witness", "docs/testing.md: all keys of suites"),
 		Args: needArguments("SUITE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.init {
+				return initSuite(cmd.Context(), args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			if o.mutate {
+				return runMutations(cmd.Context(), o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			return runSuites(cmd.Context(), o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -82,6 +107,10 @@ results, and changes nothing else: read the difference before you commit it.`,
 	f.StringVarP(&o.output, "output", "o", "table", "table, json, junit, sarif or github")
 	f.StringVar(&o.run, "run", "", "run only the cases whose names match this regular expression")
 	f.BoolVar(&o.update, "update", false, "write the results of failed cases into the suites")
+	o.coverage.addFlags(f)
+	f.BoolVar(&o.mutate, "mutate", false, "change rules and bounds of the definitions one by one, and list the changes that no case detects")
+	f.IntVar(&o.mutateLimit, "mutate-limit", suite.DefaultMutations, "try at most this many changes; if there are more, every n-th of them")
+	f.BoolVar(&o.init, "init", false, "write a new suite for a definition: --init CRD [SUITE]")
 	return cmd
 }
 
@@ -89,6 +118,9 @@ results, and changes nothing else: read the difference before you commit it.`,
 func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io.Writer) error {
 	if !slices.Contains([]string{"table", "json", "junit", "sarif", "github"}, o.output) {
 		return &usageError{fmt.Errorf("--output: got %q, want table, json, junit, sarif or github", o.output)}
+	}
+	if err := o.coverage.check(); err != nil {
+		return err
 	}
 	run, err := regexp.Compile(o.run)
 	if err != nil {
@@ -100,8 +132,12 @@ func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io
 	}
 	reports := []suite.Report{}
 	cases, bad := 0, 0
+	var recorder *coverage.Recorder
+	if o.coverage.enabled() {
+		recorder = coverage.New()
+	}
 	for _, f := range files {
-		r, err := runSuite(ctx, o, f, run, notes)
+		r, err := runSuite(ctx, o, f, run, recorder, notes)
 		if err != nil {
 			return err
 		}
@@ -112,20 +148,33 @@ func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io
 		bad += r.Failed()
 		reports = append(reports, r)
 	}
-	if err := printSuites(out, o.output, reports); err != nil {
+	var reached *coverage.Report
+	if recorder != nil {
+		reached = recorder.Report()
+	}
+	if err := printSuites(out, o.output, reports, reached); err != nil {
 		return err
+	}
+	var tooFew error
+	if reached != nil {
+		to := out
+		if o.output != "table" {
+			to = nil
+		}
+		tooFew = o.coverage.write(reached, to)
 	}
 	switch {
 	case cases == 0:
 		return errors.New("no case to run")
 	case bad > 0:
-		return fmt.Errorf("%d of %d cases failed", bad, cases)
+		return errors.Join(fmt.Errorf("%d of %d cases failed", bad, cases), tooFew)
 	}
-	return nil
+	return tooFew
 }
 
-// runSuite runs the suite in a file. If the suite is invalid, that is its report.
-func runSuite(ctx context.Context, o suiteOptions, file string, run *regexp.Regexp, notes io.Writer) (suite.Report, error) {
+// runSuite runs the suite in a file. If the suite is invalid, that is its report. recorder is nil unless
+// coverage is collected.
+func runSuite(ctx context.Context, o suiteOptions, file string, run *regexp.Regexp, recorder *coverage.Recorder, notes io.Writer) (suite.Report, error) {
 	r := suite.Report{File: file, Results: []suite.Result{}}
 	s, err := suite.Load(file)
 	if err != nil {
@@ -134,7 +183,10 @@ func runSuite(ctx context.Context, o suiteOptions, file string, run *regexp.Rege
 	}
 	defer s.Close()
 	chosen := func(c *suite.Case) bool { return run.MatchString(c.Name) }
-	if r.Results = append(r.Results, s.Run(ctx, chosen)...); !o.update || r.Failed() == 0 {
+	count := newCounter(notes, file+": run", len(s.Cases))
+	defer count.done()
+	options := suite.RunOptions{Choose: chosen, Coverage: recorder, Done: count.step}
+	if r.Results = append(r.Results, s.RunWith(ctx, options)...); !o.update || r.Failed() == 0 {
 		return r, nil
 	}
 	if updated, err := updateSuite(s, r.Results, notes); !updated || err != nil {
@@ -199,16 +251,10 @@ func updateSuite(s *suite.Suite, results []suite.Result, notes io.Writer) (bool,
 }
 
 // printSuites writes the reports.
-func printSuites(out io.Writer, format string, reports []suite.Report) error {
+func printSuites(out io.Writer, format string, reports []suite.Report, reached *coverage.Report) error {
 	switch format {
 	case "json":
-		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		return enc.Encode(struct {
-			envelope
-			Suites []suite.Report `json:"suites"`
-		}{envelopeOf("TestReport"), reports})
+		return printJSON(out, testReport{envelopeOf("TestReport"), reports, reached})
 	case "junit":
 		return suite.WriteJUnit(out, reports)
 	case "sarif", "github":
@@ -246,6 +292,9 @@ func printSuites(out io.Writer, format string, reports []suite.Report) error {
 			fmt.Fprintf(&b, "%s\n", colour(lines[i]))
 			for _, f := range c.Failures {
 				fmt.Fprintf(&b, "        %s\n", indent(f, "          "))
+			}
+			for _, line := range reasonLines(c.Reasons) {
+				fmt.Fprintf(&b, "          %s\n", line)
 			}
 			i++
 		}

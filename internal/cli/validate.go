@@ -18,9 +18,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/keelson-io/keelson/internal/manifest"
-	"github.com/keelson-io/keelson/internal/offline"
 	"github.com/keelson-io/keelson/internal/settings"
 	"github.com/keelson-io/keelson/internal/source"
+	"github.com/keelson-io/keelson/offline"
 )
 
 // validateOptions are the flags of validate.
@@ -37,6 +37,7 @@ type validateOptions struct {
 	fieldValidation string
 	operation       string
 	subresource     string
+	explain         bool
 	as              userFlags
 	sources         sourceFlags
 	settingsFlags
@@ -76,6 +77,9 @@ object differently are an error.
 A file .keelson.yaml in the repository has definitions, excludes, suppressed findings and more, so that flags are not needed. See
 docs/ci.md.
 
+--explain says why the rules of a definition refuse an object: the value of each part of the rule with its position in the rule, the
+element that decided a macro such as all(), and the path in the object that a part reads. See docs/explain.md.
+
 Each mistake has its file, line and column. With --field-validation Strict, an object with unknown fields is also checked without
 them, so that one run shows all mistakes.
 
@@ -109,6 +113,7 @@ version, and its old object must have the same version.`,
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that name none")
 	f.StringVar(&o.fieldValidation, "field-validation", "Strict", "how unknown and duplicate fields are treated: Strict, Warn or Ignore")
 	f.StringVar(&o.operation, "operation", "", "operation of the request: CREATE, UPDATE or DELETE (default: UPDATE if --old has the object, otherwise CREATE)")
+	f.BoolVar(&o.explain, "explain", false, "for each rule that refuses an object, print the values of its parts and where they are in the object")
 	f.StringVar(&o.subresource, "subresource", "", "subresource to update: status; by default the object itself")
 	o.sources.add(cmd)
 	o.settingsFlags.add(cmd)
@@ -173,7 +178,7 @@ func validate(cmd *cobra.Command, o validateOptions, objects []string) error {
 			s.Close()
 		}
 	}()
-	if err := v.judgeAll(ctx, in[2].Documents, notes); err != nil {
+	if err := v.judgeAll(ctx, v.setAside(in[2].Documents), notes); err != nil {
 		return err
 	}
 	v.drop(filter)
@@ -267,6 +272,22 @@ func (v *validation) openOne(ctx context.Context, deciding, among []manifest.Doc
 	return s, refused, nil
 }
 
+// setAside returns the documents that are checked, and counts the others as texts that are not
+// objects: files found in folders of a kind and group that nothing defines, without metadata.
+func (v *validation) setAside(docs []manifest.Document) []manifest.Document {
+	return slices.DeleteFunc(slices.Clone(docs), func(d manifest.Document) bool {
+		if !d.Found || d.Err != nil || d.HasMetadata() {
+			return false
+		}
+		var unknown *offline.UnknownKindError
+		if _, err := v.servers[0].Find(d); !errors.As(err, &unknown) || !unknown.Foreign {
+			return false
+		}
+		v.skipped = append(v.skipped, manifest.Skipped{Source: d.String(), Reason: "not an object: it has no metadata, and nothing defines its kind"})
+		return true
+	})
+}
+
 // judgeAll adds a verdict for each object. A server answers one request at a time, so that each
 // has a part of the objects.
 func (v *validation) judgeAll(ctx context.Context, docs []manifest.Document, notes io.Writer) error {
@@ -306,7 +327,7 @@ func (v *validation) judge(ctx context.Context, server *offline.Server, d manife
 	if err != nil {
 		return verdictOf(d, nil, err)
 	}
-	r := &offline.Request{Operation: v.operation, Object: &d, Namespace: v.namespace, Subresource: v.subresource, FieldValidation: v.fieldValidation, User: v.user}
+	r := &offline.Request{Operation: v.operation, Object: &d, Namespace: v.namespace, Subresource: v.subresource, FieldValidation: v.fieldValidation, User: v.user, Explain: v.explain}
 	if v.operation == "" || v.operation == offline.Update {
 		r.Old = v.before[offline.SubjectOf(d, v.namespace)]
 	}
@@ -316,7 +337,7 @@ func (v *validation) judge(ctx context.Context, server *offline.Server, d manife
 		v.further(ctx, server, &out, *r, answer)
 	}
 	if c := v.conflicts[d.String()]; c != nil {
-		out.add(d, "Conflict", "", c.Text())
+		out.add(d, ruleConflict, "", c.Text())
 	}
 	return out
 }
@@ -372,15 +393,21 @@ func (v *validation) skips(server *offline.Server, d manifest.Document) string {
 	if slices.Contains(v.skipKinds, s.Kind) || slices.Contains(v.skipKinds, s.GroupKind.String()) {
 		return "--skip-kind"
 	}
+	if s.Group == apiServices {
+		return "keelson serves no API of other servers"
+	}
 	if !v.ignoreMissing {
 		return ""
 	}
 	var unknown *offline.UnknownKindError
-	if _, err := server.Find(d); errors.As(err, &unknown) && len(unknown.Versions) == 0 {
+	if _, err := server.Find(d); errors.As(err, &unknown) && len(unknown.Versions) == 0 && !unknown.Removed {
 		return "nothing defines its kind"
 	}
 	return ""
 }
+
+// apiServices is the group of APIServices. A server registers its own ones, and refuses others.
+const apiServices = "apiregistration.k8s.io"
 
 // check validates the flags.
 func (o validateOptions) check() (*validation, error) {

@@ -14,49 +14,52 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/internal/manifest"
-	"github.com/keelson-io/keelson/internal/offline"
 	"github.com/keelson-io/keelson/internal/report"
 	"github.com/keelson-io/keelson/internal/settings"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/offline"
+	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/status"
 )
 
 // verdict is the server's answer for one object.
 type verdict struct {
-	Source     string            `json:"source"`
+	Source     string            `json:"source"` // file, or file:line if it has several objects
 	APIVersion string            `json:"apiVersion,omitempty"`
 	Kind       string            `json:"kind,omitempty"`
 	Namespace  string            `json:"namespace,omitempty"`
 	Name       string            `json:"name,omitempty"`
-	Valid      bool              `json:"valid"`
+	Valid      bool              `json:"valid"`                // also true if the object was skipped
 	Skipped    string            `json:"skipped,omitempty"`    // why the object was not checked
 	Suppressed int               `json:"suppressed,omitempty"` // mistakes that the settings or the baseline drop
-	Errors     []mistake         `json:"errors,omitempty"`
+	Errors     []mistake         `json:"errors,omitempty"`     // why it is not valid
 	Warnings   []string          `json:"warnings,omitempty"`
-	Audit      map[string]string `json:"auditAnnotations,omitempty"`
-	Status     *metav1.Status    `json:"status,omitempty"` // the refusal, as the server would send it
+	Audit      map[string]string `json:"auditAnnotations,omitempty"` // those that policies add to the audit event
+	Status     *metav1.Status    `json:"status,omitempty"`           // the refusal, as the server would send it
+	Reasons    []schema.Reason   `json:"explanations,omitempty"`     // why rules refused the object, with --explain
 
 	doc manifest.Document
 }
 
 // mistake is one reason why an object is not valid, with its position in the file.
 type mistake struct {
-	Line    int    `json:"line"`
+	Line    int    `json:"line"`             // in the file
 	Column  int    `json:"column,omitempty"` // 0 for a text that is not YAML
-	Rule    string `json:"rule"`
-	Path    string `json:"path,omitempty"`
+	Rule    string `json:"rule"`             // ID of the mistake
+	Path    string `json:"path,omitempty"`   // of the field
 	Message string `json:"message"`
 }
 
 // Rules of mistakes that are not reasons or causes of a Status.
 const (
-	ruleSyntax      = "Syntax"
-	ruleUnknownKind = "UnknownKind"
-	ruleRemoved     = "RemovedAPI"
-	ruleStrict      = "StrictDecoding"
-	ruleType        = "WrongType"
-	ruleNoVerdict   = "NoVerdict"
+	ruleSyntax      = "Syntax"         // the text is neither YAML nor JSON
+	ruleUnknownKind = "UnknownKind"    // nothing defines the kind, or not in that version
+	ruleRemoved     = "RemovedAPI"     // Kubernetes does not serve this version of the kind any more
+	ruleStrict      = "StrictDecoding" // a field is unknown, or a key is there more than once
+	ruleType        = "WrongType"      // a value has the wrong type, so that the server cannot decode the object
+	ruleConflict    = "Conflict"       // a definition is described differently in another file
+	ruleNoVerdict   = "NoVerdict"      // there is no answer, for example because roles are missing
 )
 
 // verdictOf converts an answer to a verdict. err says why there is no answer.
@@ -88,7 +91,7 @@ func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
 	if a == nil {
 		return v
 	}
-	v.Warnings, v.Audit, v.Status = a.Warnings, a.Annotations, a.Refusal
+	v.Warnings, v.Audit, v.Status, v.Reasons = a.Warnings, a.Annotations, a.Refusal, a.Reasons
 	if a.Refusal != nil {
 		v.refused(d, a.Refusal)
 	}
@@ -168,7 +171,7 @@ func (v *verdict) addAt(line, column int, rule, path, message string) {
 
 // text returns a mistake as a line: its path, unless the message has it, and its message.
 func (m *mistake) text() string {
-	message := m.Message
+	message := cutValue(m.Message)
 	if len(message) > maxMessage { // the server repeats all of a value
 		message = message[:maxMessage/2] + " … " + message[len(message)-maxMessage/2:]
 	}
@@ -177,6 +180,25 @@ func (m *mistake) text() string {
 	}
 	return m.Path + ": " + message
 }
+
+// cutValue returns a message without the value that it repeats, if that is a long list or object. The
+// position shows it.
+func cutValue(message string) string {
+	const start = "Invalid value: "
+	rest, ok := strings.CutPrefix(message, start)
+	if !ok || len(rest) <= maxValue || rest[0] != '{' && rest[0] != '[' {
+		return message
+	}
+	var value json.RawMessage
+	dec := json.NewDecoder(strings.NewReader(rest))
+	if dec.Decode(&value) != nil || len(value) <= maxValue {
+		return message
+	}
+	return start + strings.TrimPrefix(rest[dec.InputOffset():], ": ")
+}
+
+// maxValue is the length of a list or object beyond which a message is printed without it.
+const maxValue = 200
 
 // maxMessage is the length of a message beyond which its middle is left out, except in JSON.
 const maxMessage = 2000
@@ -237,25 +259,9 @@ func (v *validation) printJSON(out io.Writer) error {
 	if v.quiet {
 		verdicts = slices.DeleteFunc(slices.Clone(verdicts), func(one verdict) bool { return one.Valid })
 	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(struct {
-		envelope
-		Results []verdict          `json:"results"`
-		Skipped []manifest.Skipped `json:"skipped,omitempty"`
-		Summary map[string]int     `json:"summary"`
-	}{envelopeOf("ValidateReport"), verdicts, v.skipped, map[string]int{"valid": valid, "invalid": invalid, "skipped": skipped, "notObjects": len(v.skipped)}})
+	return printJSON(out, validateReport{envelopeOf("ValidateReport"), verdicts, v.skipped,
+		validateCounts{Valid: valid, Invalid: invalid, Skipped: skipped, NotObjects: len(v.skipped)}})
 }
-
-// envelope identifies the JSON that a command prints. Fields may be added to a version; none changes
-// its meaning or disappears.
-type envelope struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-}
-
-func envelopeOf(kind string) envelope { return envelope{"cli.keelson.io/v1", kind} }
 
 func (v *validation) printText(out io.Writer) error {
 	paint := painter(out)
@@ -286,6 +292,9 @@ func (v *validation) printText(out io.Writer) error {
 			}
 			fmt.Fprintf(&b, "  %s%s\n", paint("1", at), strings.ReplaceAll(m.text(), "\n", "\n    "))
 		}
+		for _, line := range reasonLines(one.Reasons) {
+			fmt.Fprintf(&b, "    %s\n", line)
+		}
 		for _, w := range one.Warnings {
 			fmt.Fprintf(&b, "  %s %s\n", paint("33", "warning:"), w)
 		}
@@ -304,6 +313,22 @@ func (v *validation) printText(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// reasonLines returns explanations as text.
+func reasonLines(reasons []schema.Reason) []string {
+	var out []string
+	for i := range reasons {
+		at := reasons[i].Field
+		if at == "" || at == "<nil>" {
+			at = "the object"
+		}
+		out = append(out, "why a rule of "+at+" refuses it:")
+		for _, line := range reasons[i].Explanation.Lines() {
+			out = append(out, "  "+line)
+		}
+	}
+	return out
 }
 
 // report returns the verdicts for build servers.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -28,9 +27,7 @@ func newVersionCommand() *cobra.Command {
 				_, err := io.WriteString(cmd.OutOrStdout(), versionLine(v))
 				return err
 			case "json":
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(v)
+				return printJSON(cmd.OutOrStdout(), v)
 			}
 			return &usageError{fmt.Errorf("--output: got %q, want text or json", output)}
 		},

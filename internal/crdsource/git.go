@@ -116,7 +116,9 @@ func readBlobs(ctx context.Context, revision string, blobs []blob) ([]manifest.D
 // git runs a git command and returns its output of at most limit bytes.
 func git(ctx context.Context, in io.Reader, limit int64, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
+	// A missing object of a partial clone would be fetched, by a command that the repository's own
+	// configuration names. The repository may be a stranger's.
+	cmd.Env = append(os.Environ(), "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
 	cmd.Stdin = in
 	var said bytes.Buffer
 	cmd.Stderr = &said

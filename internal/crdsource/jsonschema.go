@@ -15,7 +15,7 @@ import (
 
 // This file makes a definition of a JSON schema. Catalogues publish such schemas, made from
 // definitions: with additionalProperties: false for each object, and types as lists. Rules in CEL
-// are kept, if the schema has them. What cannot be expressed in a definition is not checked.
+// are kept, if the schema has them. Keywords that a definition cannot express are not checked.
 
 // isDefinition reports whether a document is a CustomResourceDefinition.
 func isDefinition(d manifest.Document) bool {

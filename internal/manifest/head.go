@@ -23,6 +23,19 @@ func (d *Document) Head() (h Head, ok bool) {
 	return *d.head, true
 }
 
+// HasMetadata reports whether the document has a field metadata that is not null.
+func (d *Document) HasMetadata() bool {
+	if d.head != nil && (d.head.Name != "" || d.head.Namespace != "") {
+		return true
+	}
+	var doc jsondoc.Doc
+	if d.Err != nil || jsondoc.Parse(&doc, d.JSON) != nil || doc.Root().Kind() != jsondoc.Object {
+		return false
+	}
+	metadata := doc.Root().Get("metadata").Kind()
+	return metadata != jsondoc.Absent && metadata != jsondoc.Null
+}
+
 // setHead reads the head of the document.
 func (d *Document) setHead() {
 	d.head = nil

@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 
 	"github.com/bmatcuk/doublestar/v4"
-	"sigs.k8s.io/yaml"
 )
 
 // This file finds the files below folders and globs, and recognizes texts in them that are not for a
@@ -57,37 +56,38 @@ func (o Options) Read(paths []string, stdin io.Reader) (*Input, error) {
 			return nil, err
 		}
 		filter := o.ObjectsOnly && !found.named
-		var patches map[string]bool
+		var parts map[string]string
 		if filter {
-			patches = kustomizePatches(found.files)
+			parts = kustomizeParts(found.files)
 			in.Skipped = append(in.Skipped, found.skipped...)
 		}
-		parts, err := t.split(found.files, stdin, func(d Document, text []byte) string {
+		read, err := t.split(found.files, stdin, func(file string, text []byte) func(*Document) string {
 			if !filter {
-				return ""
+				return func(*Document) string { return "" }
 			}
-			if reason := notObject(d, text); reason != "" {
-				return reason
+			hints := hintsOf(text)
+			return func(d *Document) string {
+				d.Found = true
+				if reason := notObject(*d, hints); reason != "" {
+					return reason
+				}
+				return parts[filepath.Clean(file)]
 			}
-			if patches[filepath.Clean(d.File)] {
-				return "a patch of kustomize; check what kustomize build prints"
-			}
-			return ""
 		})
 		if err != nil {
 			return nil, err
 		}
-		for _, part := range parts {
-			in.Documents = append(in.Documents, part.Documents...)
-			in.Skipped = append(in.Skipped, part.Skipped...)
+		for _, one := range read {
+			in.Documents = append(in.Documents, one.Documents...)
+			in.Skipped = append(in.Skipped, one.Skipped...)
 		}
 	}
 	return in, nil
 }
 
-// split reads files and splits them into documents, on all cores. skip returns why a document is
-// left out; "" if it is not.
-func (t *tally) split(files []string, stdin io.Reader, skip func(d Document, text []byte) string) ([]Input, error) {
+// split reads files and splits them into documents, on all cores. skipper is called once for a file.
+// The function that it returns says why a document of the file is left out; "" if it is not.
+func (t *tally) split(files []string, stdin io.Reader, skipper func(file string, text []byte) func(*Document) string) ([]Input, error) {
 	parts, errs := make([]Input, len(files)), make([]error, len(files))
 	var next atomic.Int64
 	var failed atomic.Bool
@@ -105,8 +105,9 @@ func (t *tally) split(files []string, stdin io.Reader, skip func(d Document, tex
 					failed.Store(true)
 					return
 				}
+				skip := skipper(files[i], text)
 				for _, d := range Split(files[i], text) {
-					if reason := skip(d, text); reason != "" {
+					if reason := skip(&d); reason != "" {
 						parts[i].Skipped = append(parts[i].Skipped, Skipped{d.String(), reason})
 					} else {
 						parts[i].Documents = append(parts[i].Documents, d)
@@ -208,6 +209,9 @@ func (o Options) below(folder string) ([]string, error) {
 
 // glob returns the files that match a glob. Of a folder that matches, these are the files below it.
 func (o Options) glob(pattern string) ([]string, error) {
+	if err := CheckGlob(pattern); err != nil {
+		return nil, err
+	}
 	matches, err := doublestar.FilepathGlob(pattern, doublestar.WithNoHidden(), doublestar.WithNoFollow())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", pattern, err)
@@ -266,49 +270,84 @@ func (o Options) excludes(file string) bool {
 	})
 }
 
-// Check returns an error for a glob that is malformed.
+// Check returns an error for a glob that CheckGlob refuses.
 func (o Options) Check() error {
 	for _, glob := range o.Exclude {
-		if !doublestar.ValidatePattern(glob) {
-			return fmt.Errorf("%q: %w", glob, doublestar.ErrBadPattern)
+		if err := CheckGlob(glob); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// hints say what the text of a file contains, for all its documents.
+type hints struct {
+	braces     bool // {{ or {%: it may be a template
+	apiVersion bool // the word is in it
+}
+
+func hintsOf(text []byte) hints {
+	return hints{
+		braces:     bytes.Contains(text, []byte("{{")) || bytes.Contains(text, []byte("{%")),
+		apiVersion: bytes.Contains(text, []byte("apiVersion")),
+	}
+}
+
 // notObject returns why a document found in a folder is not an object of a server; "" if it is one,
-// or if it is a mistake that the user wants to see. text is that of its file.
-func notObject(d Document, text []byte) string {
-	if isTemplate(d, text) {
+// or if it is a mistake that the user wants to see.
+func notObject(d Document, in hints) string {
+	if in.braces && isTemplate(d) {
 		return "a template; check what it renders to"
 	}
 	if d.Err != nil {
+		if !in.apiVersion {
+			return "neither YAML nor JSON, and apiVersion is nowhere in it"
+		}
 		return ""
 	}
 	h, ok := d.Head()
 	if !ok {
 		var head struct{ APIVersion, Kind any }
 		if err := json.Unmarshal(d.JSON, &head); err != nil || head.APIVersion == nil && head.Kind == nil {
+			if isKustomization(d.File) {
+				return toolFile("kustomize")
+			}
 			return "not an object: it has no apiVersion and no kind"
 		}
 		if head.Kind == nil && filepath.Base(d.File) == "Chart.yaml" {
-			return "a file of Helm, which is not sent to a server"
+			return toolFile("Helm")
 		}
 		h.APIVersion, _ = head.APIVersion.(string)
+		h.Kind, _ = head.Kind.(string)
 	}
-	if group, _, ok := strings.Cut(h.APIVersion, "/"); ok && toolGroups[group] != "" {
-		return "a file of " + toolGroups[group] + ", which is not sent to a server"
+	if h.APIVersion == "" && (h.Kind == "Kustomization" || h.Kind == "Component") && isKustomization(d.File) {
+		return toolFile("kustomize") // which assumes its version
+	}
+	if h.APIVersion == "v1" && h.Kind == "Config" {
+		return "a kubeconfig, which is not sent to a server"
+	}
+	group, _, ok := strings.Cut(h.APIVersion, "/")
+	if tool := toolGroups[group]; tool != "" && (ok || group == "builtin") {
+		return toolFile(tool)
 	}
 	return ""
 }
 
+// toolFile says that a file is read by a tool.
+func toolFile(tool string) string { return "a file of " + tool + ", which is not sent to a server" }
+
 // toolGroups maps API groups whose objects are configuration files to the tools that read them.
 var toolGroups = map[string]string{
 	"kustomize.config.k8s.io":              "kustomize",
+	"builtin":                              "kustomize", // its plugins have no other group
 	"kind.x-k8s.io":                        "kind",
 	"k3d.io":                               "k3d",
 	"kubeadm.k8s.io":                       "kubeadm",
 	"kubelet.config.k8s.io":                "the kubelet",
+	"credentialprovider.kubelet.k8s.io":    "the kubelet",
+	"kubeproxy.config.k8s.io":              "kube-proxy",
+	"kubectl.config.k8s.io":                "kubectl",
+	"client.authentication.k8s.io":         "kubectl",
 	"skaffold":                             "Skaffold",
 	"ctlptl.dev":                           "ctlptl",
 	"kuttl.dev":                            "KUTTL",
@@ -319,16 +358,16 @@ var toolGroups = map[string]string{
 	"audit.k8s.io":                         "the API server",
 	"apiserver.config.k8s.io":              "the API server",
 	"apiserver.k8s.io":                     "the API server",
+	"pod-security.admission.config.k8s.io": "the API server",
+	"eventratelimit.admission.k8s.io":      "the API server",
+	"scorecard.operatorframework.io":       "the Operator SDK",
 	"kubescheduler.config.k8s.io":          "the scheduler",
 	"controller-runtime.sigs.k8s.io":       "controller-runtime",
 }
 
-// isTemplate reports whether a document is a template: of a Helm chart, or a text with {{ that is
-// not YAML.
-func isTemplate(d Document, text []byte) bool {
-	if !bytes.Contains(text, []byte("{{")) {
-		return false
-	}
+// isTemplate reports whether a document of a file with braces is a template: of a Helm chart, or not
+// YAML.
+func isTemplate(d Document) bool {
 	if d.Err != nil {
 		return true
 	}
@@ -342,42 +381,4 @@ func isTemplate(d Document, text []byte) bool {
 			return false
 		}
 	}
-}
-
-// kustomization has the fields of a kustomization.yaml that name files which are not objects.
-type kustomization struct {
-	Patches               []struct{ Path string }
-	PatchesJSON6902       []struct{ Path string } `json:"patchesJson6902"`
-	PatchesStrategicMerge []string
-	Replacements          []struct{ Path string }
-	Configurations        []string
-}
-
-// kustomizePatches returns the files that the kustomization.yaml files among them use as patches,
-// replacements or configurations. They look like objects, but are only parts of some.
-func kustomizePatches(files []string) map[string]bool {
-	out := map[string]bool{}
-	for _, file := range files {
-		if base := filepath.Base(file); base != "kustomization.yaml" && base != "kustomization.yml" {
-			continue
-		}
-		text, err := ReadFile(file, nil)
-		if err != nil {
-			continue // reading it again reports the error
-		}
-		var k kustomization
-		if yaml.Unmarshal(text, &k) != nil {
-			continue
-		}
-		names := slices.Concat(k.PatchesStrategicMerge, k.Configurations)
-		for _, one := range slices.Concat(k.Patches, k.PatchesJSON6902, k.Replacements) {
-			names = append(names, one.Path)
-		}
-		for _, name := range names {
-			if name != "" && !strings.Contains(name, "\n") { // patches may be written in place
-				out[filepath.Join(filepath.Dir(file), name)] = true
-			}
-		}
-	}
-	return out
 }

@@ -23,7 +23,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"unicode/utf8"
 
 	"github.com/keelson-io/keelson/internal/source"
@@ -35,6 +34,7 @@ type Document struct {
 	File  string // as the user named it; "-" is standard input
 	Line  int    // of its first line in File, counted from 1
 	Alone bool   // File has no other document
+	Found bool   // File was found in a folder or by a glob; the user did not name it
 	JSON  []byte // nil if Err is set
 	// Duplicates lists the keys that a YAML text repeats. For JSON, the strict check of a schema
 	// finds them.
@@ -56,6 +56,18 @@ func (d Document) Position(path string) (line, column int) {
 		path = d.path + "." + path
 	}
 	return d.text.Find(path)
+}
+
+// Within returns the line and column, in File, of the byte at an offset of the string at path: see
+// [Document.Position].
+func (d Document) Within(path string, offset int) (line, column int) {
+	if d.text == nil {
+		return d.Line, 1
+	}
+	if d.path != "" {
+		path = d.path + "." + path
+	}
+	return d.text.Within(path, offset)
 }
 
 // Text returns the text of the document as it is in its file, from Line on. For an item of a List it
@@ -177,7 +189,7 @@ func (t *tally) read(file string, stdin io.Reader) ([]byte, error) {
 func ReadFile(file string, stdin io.Reader) ([]byte, error) {
 	fifo := false
 	if file != "-" {
-		f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		f, err := os.OpenFile(file, os.O_RDONLY|nonblock, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -144,6 +144,17 @@ func TestFolders(t *testing.T) {
 		".github/workflows/ci.yaml":    "apiVersion: v1\nkind: ConfigMap",
 		"overlay/kustomization.yaml":   "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\npatches: [{path: patches/crd.yaml}, {patch: \"- op: add\"}]\npatchesStrategicMerge: [\"a: 1\\nb: 2\"]",
 		"overlay/patches/crd.yaml":     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: part}",
+		"overlay/kustomization.yml":    "kind: Kustomization\nresources: [patch-service.yaml]\nconfigMapGenerator: [{files: [settings.yaml=manager.yaml]}]",
+		"overlay/patch-service.yaml":   "apiVersion: v1\nkind: Service\nmetadata: {name: listed}",
+		"overlay/manager.yaml":         "apiVersion: config.example.com/v1\nkind: ManagerConfig",
+		"overlay/webhook_patch.yaml":   "apiVersion: v1\nkind: Service\nmetadata: {name: unused}",
+		"overlay/names.yaml":           "apiVersion: builtin\nkind: PrefixSuffixTransformer\nmetadata: {name: n}",
+		"bare/kustomization.yaml":      "resources: [a.yaml]",
+		"other/patch-me.yaml":          "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: no-kustomize}",
+		"other/admin.yaml":             "apiVersion: v1\nkind: Config\nclusters: []",
+		"other/jinja.yaml":             "{% raw %}\napiVersion: v1\n{% endraw %}",
+		"other/list.yaml":              "a:\n  - b\n c: [",
+		"other/torn.yaml":              "apiVersion: v1\na:\n  - b\n c: [",
 		"chart/Chart.yaml":             "apiVersion: v2\nname: c",
 		"chart/values.yaml":            "a: 1",
 		"chart/templates/broken.yaml":  "kind: {{ .Values.kind }}\n{{- if .x }}\na: 1",
@@ -165,18 +176,26 @@ func TestFolders(t *testing.T) {
 		path          string
 		want, skipped []string
 	}{
-		{".", []string{"good.yaml:1", "other/text-with-braces.yaml", "typo.yaml"}, []string{
+		{".", []string{"good.yaml:1", "other/patch-me.yaml", "other/text-with-braces.yaml", "other/torn.yaml", "overlay/patch-service.yaml", "typo.yaml"}, []string{
+			"bare/kustomization.yaml: a file of kustomize, which is not sent to a server",
 			"chart/Chart.yaml: a file of Helm, which is not sent to a server",
 			"chart/templates/broken.yaml: a template; check what it renders to",
 			"chart/templates/parsed.yaml: a template; check what it renders to",
 			"chart/values.yaml: not an object: it has no apiVersion and no kind",
 			"good.yaml:4: not an object: it has no apiVersion and no kind",
+			"other/admin.yaml: a kubeconfig, which is not sent to a server",
+			"other/jinja.yaml: a template; check what it renders to",
+			"other/list.yaml: neither YAML nor JSON, and apiVersion is nowhere in it",
 			"overlay/kustomization.yaml: a file of kustomize, which is not sent to a server",
+			"overlay/kustomization.yml: a file of kustomize, which is not sent to a server",
+			"overlay/manager.yaml: data of a ConfigMap or Secret that kustomize makes",
+			"overlay/names.yaml: a file of kustomize, which is not sent to a server",
 			"overlay/patches/crd.yaml: a patch of kustomize; check what kustomize build prints",
+			"overlay/webhook_patch.yaml: a patch beside a kustomization.yaml that does not list it",
 		}},
 		{"chart/values.yaml", []string{"chart/values.yaml"}, nil},
-		{"**/t*.yaml", []string{"other/text-with-braces.yaml", "typo.yaml"}, nil},
-		{"{other,vendor}", []string{"other/text-with-braces.yaml"}, nil},
+		{"**/t*.yaml", []string{"other/text-with-braces.yaml", "other/torn.yaml", "typo.yaml"}, nil},
+		{"{overlay/patches,vendor}", []string{"overlay/patches/crd.yaml"}, nil},
 	} {
 		in, err := o.Read([]string{filepath.Join(dir, c.path)}, nil)
 		if err != nil {

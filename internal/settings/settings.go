@@ -25,8 +25,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/nearest"
 )
@@ -188,13 +186,14 @@ func (s *Settings) check(d manifest.Document) error {
 			return fail(at+".path", `missing; write a glob of files, "**" for all`)
 		case strings.TrimSpace(p.Reason) == "":
 			return fail(at+".reason", "missing; write why these findings do not matter")
-		case !doublestar.ValidatePattern(p.Path):
-			return fail(at+".path", "%q is not a valid glob", p.Path)
+		}
+		if err := manifest.CheckGlob(p.Path); err != nil {
+			return fail(at+".path", "%s", err)
 		}
 	}
 	for i, glob := range s.Exclude {
-		if !doublestar.ValidatePattern(glob) {
-			return fail(fmt.Sprintf("exclude[%d]", i), "%q is not a valid glob", glob)
+		if err := manifest.CheckGlob(glob); err != nil {
+			return fail(fmt.Sprintf("exclude[%d]", i), "%s", err)
 		}
 	}
 	if s.Output != "" && !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, s.Output) {
