@@ -1,137 +1,184 @@
 package keelsontest
 
+// This file installs CustomResourceDefinitions. The binary reads the files, so that errors have their
+// positions.
+
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/util/retry"
 )
 
-// This file installs CRDs.
-
-var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-
-// servedWithin bounds the time until a new kind is served. It usually takes milliseconds.
-const servedWithin = 10 * time.Second
-
-// InstallCRDs installs more CRDs; see [CRDs].
-func (s *Server) InstallCRDs(paths ...string) {
-	s.t.Helper()
-	crds, err := readCRDs(paths)
-	if err == nil {
-		err = s.install(context.Background(), crds)
+// InstallCRDs installs or updates definitions while the server runs; see [CRDs]. It returns when they
+// are served.
+func (s *Server) InstallCRDs(ctx context.Context, paths ...string) error {
+	if err := s.install(ctx, paths); err != nil {
+		return fmt.Errorf("keelsontest: %w", err)
 	}
-	if err != nil {
-		s.t.Fatalf("keelsontest: %v", err)
+	return nil
+}
+
+// definition is what this package reads of a CustomResourceDefinition.
+type definition struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Spec     struct {
+		Group    string
+		Names    struct{ Plural string }
+		Versions []struct {
+			Name   string
+			Served bool
+		}
+	}
+	Status struct {
+		Conditions []struct{ Type, Status, Reason, Message string }
 	}
 }
 
-// install creates or updates CRDs, and waits until their kinds are served.
-func (s *Server) install(ctx context.Context, crds []*unstructured.Unstructured) error {
-	client := s.Client.Resource(definitions)
-	for _, crd := range crds {
-		made, err := client.Create(ctx, crd, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			err = retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the server may be writing the status at the same time
-				have, err := client.Get(ctx, crd.GetName(), metav1.GetOptions{})
-				if err == nil {
-					crd.SetResourceVersion(have.GetResourceVersion())
-					made, err = client.Update(ctx, crd, metav1.UpdateOptions{})
-				}
-				return err
-			})
-		}
-		if err == nil {
-			err = s.reserved(made)
-		}
-		if err != nil {
-			return fmt.Errorf("installing %s: %w", crd.GetName(), err)
-		}
+// install installs the definitions of files and directories.
+func (s *Server) install(ctx context.Context, paths []string) error {
+	files, err := definitionFiles(paths)
+	if err != nil || len(files) == 0 {
+		return err
 	}
-	for _, crd := range crds {
-		if err := s.served(ctx, crd); err != nil {
-			return fmt.Errorf("installing %s: %w", crd.GetName(), err)
+	args := []string{"normalize", "-o", "json"}
+	for _, f := range files {
+		args = append(args, "-f", f) // for the objects of their kinds in the same files
+	}
+	text, err := output(exec.CommandContext(ctx, s.binary, append(append(args, "--"), files...)...))
+	if err != nil {
+		return fmt.Errorf("reading definitions: %w", err)
+	}
+	var all []definition
+	in := json.NewDecoder(bytes.NewReader(text))
+	for {
+		var raw json.RawMessage
+		if err := in.Decode(&raw); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return err
+		}
+		var d definition
+		if err := json.Unmarshal(raw, &d); err != nil || d.Kind != "CustomResourceDefinition" {
+			continue // another object of the file
+		}
+		if err := s.apply(ctx, &d, raw); err != nil {
+			return fmt.Errorf("installing %s: %w", d.Metadata.Name, err)
+		}
+		all = append(all, d)
+	}
+	for i := range all {
+		if err := s.served(ctx, &all[i]); err != nil {
+			return fmt.Errorf("installing %s: %w", all[i].Metadata.Name, err)
 		}
 	}
 	return nil
 }
 
-// reserved returns why a CRD will never be served, nil if it can be. The condition is stored before
-// the create or update of the CRD is answered.
-func (s *Server) reserved(crd *unstructured.Unstructured) error {
-	have, err := s.Client.Resource(definitions).Get(context.Background(), crd.GetName(), metav1.GetOptions{})
+// definitionsPath is the path of definitions in the API.
+const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+
+// apply creates or updates a definition.
+func (s *Server) apply(ctx context.Context, d *definition, text []byte) error {
+	path := definitionsPath + url.PathEscape(d.Metadata.Name) + "?fieldManager=keelsontest&force=true"
+	code, answer, err := s.access.do(ctx, http.MethodPatch, path, "application/apply-patch+yaml", text)
 	if err != nil {
 		return err
 	}
-	conditions, _, _ := unstructured.NestedSlice(have.Object, "status", "conditions")
-	for _, c := range conditions {
-		if c, _ := c.(map[string]any); c["type"] == "NamesAccepted" && c["reason"] == "GroupReserved" {
-			return fmt.Errorf("%v", c["message"])
-		}
+	if code != http.StatusOK && code != http.StatusCreated {
+		return refusal(code, answer)
 	}
 	return nil
 }
 
-// served waits until all versions of a CRD are served.
-func (s *Server) served(ctx context.Context, crd *unstructured.Unstructured) error {
-	ctx, cancel := context.WithTimeout(ctx, servedWithin)
-	defer cancel()
-	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	for _, v := range versions {
-		version, _ := v.(map[string]any)
-		if served, _ := version["served"].(bool); !served {
+// refusal returns the error of an answer.
+func refusal(code int, answer []byte) error {
+	var status struct{ Message string }
+	if json.Unmarshal(answer, &status) != nil || status.Message == "" {
+		return fmt.Errorf("the server answers %d: %.500s", code, answer)
+	}
+	return errors.New(status.Message)
+}
+
+// served waits until all versions of a definition are served.
+func (s *Server) served(ctx context.Context, d *definition) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		missing, err := s.missing(ctx, d)
+		if err != nil || missing == "" {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", missing, ctx.Err())
+		}
+	}
+}
+
+// missing returns what a definition still lacks to be served. The error is one that stays.
+func (s *Server) missing(ctx context.Context, d *definition) (string, error) {
+	code, answer, err := s.access.do(ctx, http.MethodGet, definitionsPath+url.PathEscape(d.Metadata.Name), "", nil)
+	if err != nil {
+		return "", err
+	}
+	if code != http.StatusOK {
+		return "", refusal(code, answer)
+	}
+	var now definition
+	if err := json.Unmarshal(answer, &now); err != nil {
+		return "", err
+	}
+	established := false
+	for _, c := range now.Status.Conditions {
+		switch {
+		case c.Status == "False" && (c.Type == "NamesAccepted" || c.Type == "NonStructuralSchema"):
+			return "", fmt.Errorf("condition %s: %s: %s", c.Type, c.Reason, c.Message)
+		case c.Type == "Established":
+			established = c.Status == "True"
+		}
+	}
+	if !established {
+		return "the definition is not established", nil
+	}
+	for _, v := range d.Spec.Versions {
+		if !v.Served {
 			continue
 		}
-		name, _ := version["name"].(string)
-		r := s.Client.Resource(schema.GroupVersionResource{Group: group, Version: name, Resource: plural})
-		for {
-			_, err := r.List(ctx, metav1.ListOptions{Limit: 1})
-			if err == nil {
-				break
-			}
-			if !apierrors.IsNotFound(err) {
-				return err
-			}
-			select {
-			case <-time.After(time.Millisecond):
-			case <-ctx.Done():
-				return errors.Join(fmt.Errorf("version %s is not served", name), s.conditions(crd.GetName()))
-			}
+		path := fmt.Sprintf("/apis/%s/%s/%s?limit=1", d.Spec.Group, v.Name, d.Spec.Names.Plural)
+		code, answer, err := s.access.do(ctx, http.MethodGet, path, "", nil)
+		switch {
+		case err != nil:
+			return "", err
+		case code == http.StatusNotFound:
+			return "version " + v.Name + " is not served", nil
+		case code != http.StatusOK:
+			return "", refusal(code, answer)
 		}
 	}
-	return nil
+	return "", nil
 }
 
-// conditions returns the conditions of a CRD as an error.
-func (s *Server) conditions(name string) error {
-	crd, err := s.Client.Resource(definitions).Get(context.Background(), name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-	return fmt.Errorf("its conditions: %v", conditions)
-}
+// aDefinition matches a file that probably has a definition in it.
+var aDefinition = regexp.MustCompile(`["']?kind["']?\s*:\s*["']?CustomResourceDefinition\b`)
 
-// readCRDs reads the CRDs in files and directories. A path without any is an error.
-func readCRDs(paths []string) ([]*unstructured.Unstructured, error) {
-	var out []*unstructured.Unstructured
+// definitionFiles returns the files with definitions. A path without any is an error.
+func definitionFiles(paths []string) ([]string, error) {
+	var files []string
 	for _, path := range paths {
-		before := len(out)
+		before := len(files)
 		err := filepath.WalkDir(path, func(file string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
 				return err
@@ -143,42 +190,18 @@ func readCRDs(paths []string) ([]*unstructured.Unstructured, error) {
 					return nil
 				}
 			}
-			found, err := readFile(file)
-			out = append(out, found...)
+			text, err := os.ReadFile(file)
+			if err == nil && aDefinition.Match(text) {
+				files = append(files, file)
+			}
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		if len(out) == before {
+		if len(files) == before {
 			return nil, fmt.Errorf("%s: no CustomResourceDefinition in it", path)
 		}
 	}
-	return out, nil
-}
-
-// readFile reads the CRDs in a file.
-func readFile(path string) ([]*unstructured.Unstructured, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var out []*unstructured.Unstructured
-	r := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for {
-		part, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		o := map[string]any{}
-		if err := yaml.Unmarshal(part, &o); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if o["kind"] == "CustomResourceDefinition" {
-			out = append(out, &unstructured.Unstructured{Object: o})
-		}
-	}
+	return files, nil
 }

@@ -1,234 +1,225 @@
-package keelsontest_test
+package keelsontest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
-
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-
-	"github.com/keelson-io/keelson/keelsontest"
+	"time"
 )
 
-var widgets = schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "widgets"}
-
-func widget(name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "example.org/v1", "kind": "Widget", "metadata": map[string]any{"name": name}, "spec": map[string]any{},
-	}}
+// TestMain is also the program of TestServerEndsWithItsTest.
+func TestMain(m *testing.M) {
+	if os.Getenv("KEELSONTEST_WAIT") != "" {
+		s, err := New(context.Background())
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println(s.process.Pid)
+		select {}
+	}
+	os.Exit(m.Run())
 }
 
-func create(t *testing.T, c dynamic.Interface, name string) error {
-	t.Helper()
-	made, err := c.Resource(widgets).Namespace("default").Create(t.Context(), widget(name), metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	if size, _, _ := unstructured.NestedInt64(made.Object, "spec", "size"); size != 3 {
-		t.Errorf("%s: got size %d, want the default", name, size)
-	}
-	return nil
-}
-
-// TestStart holds that parallel servers share nothing.
 func TestStart(t *testing.T) {
-	for i, opts := range [][]keelsontest.Option{nil, nil, {keelsontest.Etcd()}, {keelsontest.Controllers()}} {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Parallel()
-			s := keelsontest.Start(t, append(opts, keelsontest.CRDs("testdata"))...)
-			if err := create(t, s.Client, "same"); err != nil {
-				t.Fatal(err)
-			}
-			list, err := s.Client.Resource(widgets).List(t.Context(), metav1.ListOptions{})
-			if err != nil || len(list.Items) != 1 {
-				t.Errorf("got %d widgets, error %v", len(list.Items), err)
-			}
-			s.InstallCRDs("testdata/widgets.yaml") // again, without harm
-			text, err := os.ReadFile(s.Kubeconfig())
-			if err != nil || !strings.Contains(string(text), s.Config.Host) {
-				t.Errorf("kubeconfig: %v\n%s", err, text)
-			}
-		})
+	var log bytes.Buffer
+	s := Start(t, CRDs("testdata"), Output(&log))
+	path := "/apis/example.org/v1/namespaces/default/widgets"
+	create := func(a *access, name string) (int, string) {
+		t.Helper()
+		object := fmt.Sprintf(`{"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": %q}, "spec": {}}`, name)
+		code, answer, err := a.do(context.Background(), http.MethodPost, path, "application/json", []byte(object))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return code, string(answer)
 	}
-}
-
-// TestUser holds that a user has the permissions of roles.
-func TestUser(t *testing.T) {
-	t.Parallel()
-	s := keelsontest.Start(t, keelsontest.CRDs("testdata"))
-	jane, err := dynamic.NewForConfig(s.User("jane", "makers"))
+	if code, answer := create(s.access, "a"); code != http.StatusCreated {
+		t.Errorf("as administrator: got %d %s", code, answer)
+	}
+	text, err := s.UserKubeconfig(context.Background(), "jane", "developers")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := create(t, jane, "a"); !apierrors.IsForbidden(err) {
-		t.Fatalf("got %v, want that jane may not", err)
+	jane, err := newAccess(text)
+	if err != nil {
+		t.Fatal(err)
 	}
-	grant(t, s)
-	if err := create(t, jane, "a"); err != nil {
+	if code, answer := create(jane, "b"); code != http.StatusForbidden || !strings.Contains(answer, `User \"jane\" cannot create`) {
+		t.Errorf("as jane: got %d %s", code, answer)
+	}
+	// Installing again is an update.
+	if err := s.InstallCRDs(context.Background(), "testdata/widgets.yaml"); err != nil {
 		t.Error(err)
 	}
-	if err := jane.Resource(widgets).Namespace("default").Delete(t.Context(), "a", metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("got %v, want that jane may not delete", err)
+	on, err := os.ReadFile(s.KubeconfigPath())
+	if err != nil || !bytes.Equal(on, s.Kubeconfig()) {
+		t.Errorf("the file of the kubeconfig: %v", err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), s.URL()) {
+		t.Errorf("the log does not name %s: %s", s.URL(), &log)
+	}
+	if _, err := os.Stat(s.dir); !os.IsNotExist(err) {
+		t.Errorf("the data is still there: %v", err)
 	}
 }
 
-// TestRolesHoldAtOnce holds that a binding is in effect when its creation is answered.
-func TestRolesHoldAtOnce(t *testing.T) {
-	t.Parallel()
-	s := keelsontest.Start(t, keelsontest.CRDs("testdata"))
-	jane, err := dynamic.NewForConfig(s.User("jane", "makers"))
+// TestErrors holds that errors name the cause, and leave nothing behind.
+func TestErrors(t *testing.T) {
+	binary, err := Find(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 50 {
-		grant(t, s)
-		if err := create(t, jane, fmt.Sprint("w", i)); err != nil {
-			t.Fatalf("after binding %d: %v", i, err)
-		}
-		for _, resource := range []string{"clusterrolebindings", "clusterroles"} {
-			r := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: resource}
-			patch := func(finalizers string) {
-				t.Helper()
-				text := []byte(`{"metadata":{"finalizers":` + finalizers + `}}`)
-				if _, err := s.Client.Resource(r).Patch(t.Context(), "makers", types.MergePatchType, text, metav1.PatchOptions{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			last := i%2 == 0 && resource == "clusterrolebindings" // it goes with its last finalizer
-			if last {
-				patch(`["example.org/kept"]`)
-			}
-			if err := s.Client.Resource(r).Delete(t.Context(), "makers", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			if last {
-				patch("null")
-			}
-			if err := create(t, jane, fmt.Sprint("x", i)); !apierrors.IsForbidden(err) {
-				t.Fatalf("after binding %d was deleted: %v, want that jane may not", i, err)
-			}
-		}
+	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
+	if err := os.WriteFile(wrong, []byte("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.example.org}\nspec: {group: example.org, scope: 7}\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// grant lets makers create widgets.
-func grant(t *testing.T, s *keelsontest.Server) {
-	t.Helper()
-	meta := metav1.ObjectMeta{Name: "makers"}
-	for resource, o := range map[string]runtime.Object{
-		"clusterroles": &rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}, ObjectMeta: meta,
-			Rules: []rbacv1.PolicyRule{{APIGroups: []string{"example.org"}, Resources: []string{"widgets"}, Verbs: []string{"create"}}}},
-		"clusterrolebindings": &rbacv1.ClusterRoleBinding{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRoleBinding"}, ObjectMeta: meta,
-			Subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: "rbac.authorization.k8s.io", Name: "makers"}},
-			RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "makers"}},
+	malformed := filepath.Join(t.TempDir(), "malformed.yaml")
+	if err := os.WriteFile(malformed, []byte("kind: CustomResourceDefinition\nmetadata: {name: [\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		opts []Option
+		want string
+	}{
+		{"a binary that is not there", []Option{Binary("/none/keelson")}, "Binary is /none/keelson: "},
+		{"a binary that is another program", []Option{Binary(program("false"))}, "ended before it was ready"},
+		{"a wrong flag", []Option{Flags("--no-such-flag")}, "unknown flag: --no-such-flag"},
+		{"a missing path", []Option{CRDs("none.yaml")}, "none.yaml"},
+		{"a path without definitions", []Option{CRDs("../docs/tour")}, "no CustomResourceDefinition in it"},
+		{"a wrong definition", []Option{CRDs(wrong)}, "wrong.yaml: "},
+		{"a malformed file", []Option{CRDs(malformed)}, "malformed.yaml"},
+		{"a server that needs longer", []Option{Timeout(time.Nanosecond)}, "is not ready: context deadline exceeded"},
 	} {
-		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-		if err != nil {
-			t.Fatal(err)
+		temp := t.TempDir()
+		t.Setenv("TMPDIR", temp)
+		s, err := New(context.Background(), append([]Option{Binary(binary)}, c.opts...)...)
+		s.Stop() // nil after an error
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %s", c.name, err, c.want)
 		}
-		r := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: resource}
-		if _, err := s.Client.Resource(r).Create(t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
+		if left, _ := filepath.Glob(filepath.Join(temp, "*")); len(left) > 0 {
+			t.Errorf("%s: left behind: %s", c.name, left)
 		}
 	}
 }
 
-// TestBadCRDs holds that unreadable files are reported.
-func TestBadCRDs(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "bad.yaml")
-	if err := os.WriteFile(path, []byte("kind: [\n"), 0o600); err != nil {
+// program returns the path of a program.
+func program(name string) string {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return name
+	}
+	return path
+}
+
+// TestSharedBuild: however many ask for a version at once, it is built once, and then never again.
+func TestSharedBuild(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a shell script stands for go")
+	}
+	tools := t.TempDir()
+	// This go installs a program that says which version it is, and notes how it was called.
+	script := "#!/bin/sh\necho \"$*\" >> " + tools + "/calls\ncp " + tools + "/made \"$GOBIN/keelson\"\n"
+	if err := os.WriteFile(filepath.Join(tools, "go"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []string{path, "no/such/folder"} {
-		f := &failing{TB: t}
-		func() {
-			defer func() { recover() }()
-			keelsontest.Start(f, keelsontest.CRDs(p))
-		}()
-		if !strings.Contains(f.message, filepath.Base(p)) {
-			t.Errorf("%s: got %q", p, f.message)
-		}
-	}
-}
-
-// TestReservedGroup holds that a definition which will never be served fails the test with the
-// reason. A built-in kind with its name would answer instead.
-func TestReservedGroup(t *testing.T) {
-	const text = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: roles.rbac.authorization.k8s.io, annotations: {api-approved.kubernetes.io: "https://example.org/approved"}}
-spec:
-  group: rbac.authorization.k8s.io
-  scope: Namespaced
-  names: {plural: roles, kind: Role}
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
-`
-	path := filepath.Join(t.TempDir(), "roles.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(tools, "made"), []byte("#!/bin/sh\necho '{\"program\": \"v9.9.9\"}'\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f := &failing{TB: t}
-	func() {
-		defer func() { recover() }()
-		keelsontest.Start(f, keelsontest.CRDs(path))
-	}()
-	const want = `installing roles.rbac.authorization.k8s.io: group "rbac.authorization.k8s.io" is reserved for built-in kinds: no custom resources are served in it`
-	if !strings.HasSuffix(f.message, want) {
-		t.Errorf("got %q, want %q", f.message, want)
-	}
-}
-
-// failing is a test that is told that it failed, and does not.
-type failing struct {
-	testing.TB
-	message string
-}
-
-func (f *failing) Helper() {}
-
-func (f *failing) Fatalf(format string, args ...any) {
-	f.message = fmt.Sprintf(format, args...)
-	panic(f.message)
-}
-
-// BenchmarkStart measures the start and the stop of a server.
-func BenchmarkStart(b *testing.B) {
-	for name, opts := range map[string][]keelsontest.Option{"memory": nil, "memory and a definition": {keelsontest.CRDs("testdata")}, "etcd": {keelsontest.Etcd()}} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				s := keelsontest.Start(b, opts...)
-				b.StopTimer()
-				s.Stop()
-				b.StartTimer()
+	t.Setenv("PATH", tools+":/usr/bin:/bin")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("HOME", os.Getenv("XDG_CACHE_HOME"))
+	t.Setenv(binaryVariable, "")
+	var all sync.WaitGroup
+	for range [8]struct{}{} {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			path, err := Find(context.Background(), Version("v9.9.9"))
+			if err != nil || versionOf(context.Background(), path) != "v9.9.9" {
+				t.Errorf("got %s, %v", path, err)
 			}
-		})
+		}()
+	}
+	all.Wait()
+	calls, err := os.ReadFile(filepath.Join(tools, "calls"))
+	if want := "install github.com/keelson-io/keelson/cmd/keelson@v9.9.9\n"; err != nil || string(calls) != want {
+		t.Errorf("go was called with %q, %v; want %q", calls, err, want)
+	}
+	if _, err := Find(context.Background(), Version("../../x")); err == nil || !strings.Contains(err.Error(), "want one such as v0.3.0") {
+		t.Errorf("a version that is none: got %v", err)
+	}
+
+	// A binary on the PATH is used if it has the version.
+	if err := os.Rename(filepath.Join(tools, "made"), filepath.Join(tools, "keelson")); err != nil {
+		t.Fatal(err)
+	}
+	for _, opts := range [][]Option{{Version("v9.9.9")}, nil} {
+		if path, err := Find(context.Background(), opts...); err != nil || path != filepath.Join(tools, "keelson") {
+			t.Errorf("with one on the PATH: got %s, %v", path, err)
+		}
+	}
+	if _, err := Find(context.Background(), Version("v9.9.8")); err == nil || !strings.Contains(err.Error(), "building keelson") || !strings.Contains(err.Error(), binaryVariable) {
+		t.Errorf("a build that fails: got %v", err)
+	}
+	if err := os.Remove(filepath.Join(tools, "keelson")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(tools, "go")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", tools)
+	if _, err := Find(context.Background()); err == nil || !strings.Contains(err.Error(), "no keelson binary: set KEELSON_BINARY") {
+		t.Errorf("without go: got %v", err)
 	}
 }
 
-func Example() {
-	test := func(t *testing.T) {
-		t.Parallel()
-		s := keelsontest.Start(t, keelsontest.CRDs("testdata"))
-		c, err := dynamic.NewForConfig(s.User("jane", "makers"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = c.Resource(widgets).Namespace("default").Create(context.Background(), widget("a"), metav1.CreateOptions{})
-		if !apierrors.IsForbidden(err) {
-			t.Errorf("jane may create widgets without any role: %v", err)
-		}
+// TestServerEndsWithItsTest: a test binary that is killed takes its server with it.
+func TestServerEndsWithItsTest(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux ends processes with their parents")
 	}
-	_ = test // go test runs it
+	binary, err := Find(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "KEELSONTEST_WAIT=1", binaryVariable+"="+binary, "TMPDIR="+t.TempDir())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	_, err = fmt.Fscan(out, &pid)
+	cmd.Process.Kill()
+	cmd.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if os.IsNotExist(err) || bytes.Contains(status, []byte("State:\tZ")) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %d still runs", pid)
+		}
+		runtime.Gosched()
+	}
 }

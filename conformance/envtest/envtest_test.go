@@ -1,6 +1,6 @@
 // Package envtest runs a controller of controller-runtime, with all that such a program uses, on Keelson: once on the assets that
 // controller-runtime's own envtest starts, which are the keelson binary under the names kube-apiserver and etcd, and once on package
-// keelsontest.
+// servertest.
 package envtest
 
 import (
@@ -32,7 +32,7 @@ import (
 
 	"github.com/keelson-io/keelson/conformance/internal/module"
 	"github.com/keelson-io/keelson/internal/testdir"
-	"github.com/keelson-io/keelson/keelsontest"
+	"github.com/keelson-io/keelson/servertest"
 )
 
 // assets is the folder that keelson envtest-assets laid out.
@@ -89,9 +89,9 @@ func onEach(t *testing.T, test func(t *testing.T, h host)) {
 			return u.Config()
 		}})
 	})
-	t.Run("keelsontest", func(t *testing.T) {
+	t.Run("servertest", func(t *testing.T) {
 		start := time.Now()
-		s := keelsontest.Start(t)
+		s := servertest.Start(t)
 		t.Logf("started in %v", time.Since(start).Round(time.Millisecond))
 		test(t, host{config: s.Config, collects: true,
 			user: func(_ *testing.T, name string, groups ...string) *rest.Config { return s.User(name, groups...) }})

@@ -51,7 +51,7 @@ func TestFlags(t *testing.T) {
 	}
 	log := filepath.Join(dir, "audit.log")
 	configs := map[string]*rest.Config{"without": startWith(t, nil), "with": startWith(t, map[string][]string{
-		"feature-gates":                 {"SomeGate=true", "AnotherGate=false"},
+		"feature-gates":                 {"WatchList=true", "AllAlpha=false"},
 		"runtime-config":                {"api/all=true"},
 		"enable-admission-plugins":      {"NamespaceLifecycle"},
 		"disable-admission-plugins":     {"PodSecurity", "LimitRanger"},

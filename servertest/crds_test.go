@@ -1,4 +1,4 @@
-package keelsontest
+package servertest
 
 import "testing"
 

@@ -1,0 +1,3 @@
+module github.com/keelson-io/keelson/keelsontest
+
+go 1.22
