@@ -1,0 +1,161 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"aead.dev/minisign"
+)
+
+// This file packs archives, and writes checksums and their signature.
+
+// file is a file in an archive.
+type file struct {
+	name string
+	from string
+	mode int64
+}
+
+// content returns the files of an archive, in order: the program and the documents.
+func content(prefix, binary, docs string) ([]file, error) {
+	files := []file{{path.Join(prefix, filepath.Base(binary)), binary, 0o755}}
+	root := os.DirFS(docs)
+	err := fs.WalkDir(root, ".", func(p string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			files = append(files, file{path.Join(prefix, p), filepath.Join(docs, p), 0o644})
+		}
+		return err
+	})
+	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.name, b.name) })
+	return files, err
+}
+
+// archive writes the archive of a target.
+func (r *release) archive(t target, binary, docs string) error {
+	name := fmt.Sprintf("keelson_%s_%s", r.version, t)
+	files, err := content(name, binary, docs)
+	if err != nil {
+		return err
+	}
+	if t.os == "windows" {
+		return r.zip(filepath.Join(r.out, name+".zip"), files)
+	}
+	text, err := r.tar(files)
+	if err != nil {
+		return err
+	}
+	return writeGzip(filepath.Join(r.out, name+".tar.gz"), text)
+}
+
+// tar returns a tar file. Its times are those of the release, and everything belongs to root.
+func (r *release) tar(files []file) ([]byte, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, f := range files {
+		text, err := os.ReadFile(f.from)
+		if err != nil {
+			return nil, err
+		}
+		h := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(text)), ModTime: r.date, Format: tar.FormatPAX, Typeflag: tar.TypeReg}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(text); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return b.Bytes(), err
+}
+
+// writeGzip writes a compressed file without a time or a name in it.
+func writeGzip(name string, text []byte) error {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(text); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(name, b.Bytes(), 0o644)
+}
+
+// zip writes a zip file.
+func (r *release) zip(name string, files []file) error {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, f := range files {
+		text, err := os.ReadFile(f.from)
+		if err != nil {
+			return err
+		}
+		h := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: r.date}
+		h.SetMode(fs.FileMode(f.mode))
+		part, err := w.CreateHeader(h)
+		if err != nil {
+			return err
+		}
+		if _, err := part.Write(text); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(name, b.Bytes(), 0o644)
+}
+
+// sum returns the SHA-256 of a result, in hexadecimal.
+func (r *release) sum(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(r.out, name))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text)), nil
+}
+
+// checksums writes the checksums of all results, in the form of sha256sum, and with a key their
+// signature, in the form of minisign.
+func (r *release) checksums() error {
+	files, err := os.ReadDir(r.out)
+	if err != nil {
+		return err
+	}
+	var text []byte
+	for _, f := range files {
+		sum, err := r.sum(f.Name())
+		if err != nil {
+			return err
+		}
+		text = fmt.Appendf(text, "%s  %s\n", sum, f.Name())
+	}
+	if err := os.WriteFile(filepath.Join(r.out, "checksums.txt"), text, 0o644); err != nil || r.key == "" {
+		return err
+	}
+	key, err := minisign.PrivateKeyFromFile(os.Getenv("MINISIGN_PASSWORD"), r.key)
+	if err != nil {
+		return fmt.Errorf("-key: %w", err)
+	}
+	comment := "keelson " + r.version
+	signature := minisign.SignWithComments(key, text, comment, comment)
+	public, ok := key.Public().(minisign.PublicKey)
+	if !ok || !minisign.Verify(public, text, signature) {
+		return errors.New("-key: the signature does not verify")
+	}
+	return os.WriteFile(filepath.Join(r.out, "checksums.txt.minisig"), signature, 0o644)
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"github.com/keelson-io/keelson/internal/cli"
+)
+
+// This file compiles the program, and writes the documents that are packed with it.
+
+// program is the package that is compiled.
+const program = "github.com/keelson-io/keelson/cmd/keelson"
+
+// compile returns the file of the program for each target.
+func (r *release) compile(work string) (map[target]string, error) {
+	binaries := map[target]string{}
+	for _, t := range r.targets {
+		binary := filepath.Join(work, t.String(), "keelson")
+		if t.os == "windows" {
+			binary += ".exe"
+		}
+		fmt.Fprintf(os.Stderr, "compiling for %s/%s\n", t.os, t.arch)
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", binary,
+			"-ldflags=-s -w -buildid= -X github.com/keelson-io/keelson/api.program=v"+r.version, program)
+		cmd.Dir = r.root
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("compiling for %s/%s: %w\n%s", t.os, t.arch, err, out)
+		}
+		binaries[t] = binary
+	}
+	return binaries, nil
+}
+
+// documents returns a folder with the README, the licence, those of all dependencies, manual pages
+// and completions.
+func (r *release) documents(work string) (string, error) {
+	dir := filepath.Join(work, "documents")
+	for _, sub := range []string{"man", "completions", "licenses"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			return "", err
+		}
+	}
+	root := cli.Command()
+	root.DisableAutoGenTag = true
+	header := &doc.GenManHeader{Section: "1", Source: "keelson " + r.version, Manual: "Keelson", Date: &r.date}
+	if err := doc.GenManTree(root, header, filepath.Join(dir, "man")); err != nil {
+		return "", err
+	}
+	if err := completions(root, filepath.Join(dir, "completions")); err != nil {
+		return "", err
+	}
+	for _, name := range []string{"README.md", "LICENSE", "CHANGELOG.md"} {
+		if err := copyFile(filepath.Join(r.root, name), filepath.Join(dir, name)); err != nil {
+			return "", err
+		}
+	}
+	return dir, r.licenses(filepath.Join(dir, "licenses"))
+}
+
+// completions writes the completions of four shells.
+func completions(root *cobra.Command, dir string) error {
+	for name, write := range map[string]func(io.Writer) error{
+		"keelson.bash": func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+		"keelson.zsh":  root.GenZshCompletion,
+		"keelson.fish": func(w io.Writer) error { return root.GenFishCompletion(w, true) },
+		"keelson.ps1":  root.GenPowerShellCompletionWithDesc,
+	} {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(write(f), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// licenseNames are the beginnings of the names of files with licences.
+var licenseNames = []string{"LICENSE", "LICENCE", "COPYING", "NOTICE"}
+
+// licenses copies the licences of all modules whose packages are in the program. A module without
+// one is an error: it must not be distributed.
+func (r *release) licenses(dir string) error {
+	modules := map[string]string{} // path and version -> folder
+	for _, t := range r.targets {
+		cmd := exec.Command("go", "list", "-deps", "-f", `{{with .Module}}{{if not .Main}}{"name":{{printf "%q" (print .Path "@" .Version)}},"dir":{{printf "%q" .Dir}}}{{end}}{{end}}`, program)
+		cmd.Dir = r.root
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch)
+		out, err := cmd.Output()
+		if err != nil {
+			return fmt.Errorf("listing the modules: %w", err)
+		}
+		for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
+			var m struct{ Name, Dir string }
+			if err := d.Decode(&m); err != nil {
+				return err
+			}
+			modules[m.Name] = m.Dir
+		}
+	}
+	for name, from := range modules {
+		files, err := os.ReadDir(from)
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, f := range files {
+			for _, begin := range licenseNames {
+				if !f.IsDir() && strings.HasPrefix(strings.ToUpper(f.Name()), begin) && filepath.Ext(f.Name()) != ".go" {
+					found = found || begin != "NOTICE"
+					to := strings.NewReplacer("/", "_", "@", "_").Replace(name) + "_" + f.Name()
+					if err := copyFile(filepath.Join(from, f.Name()), filepath.Join(dir, to)); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if !found {
+			return fmt.Errorf("%s: got no licence in its root, want one", name)
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, 0o644)
+}
