@@ -1,0 +1,268 @@
+// Package examples tests the examples: each command of docs/examples.md prints what the page says,
+// and a server with real webhooks decides the requests of the authorization examples as "keelson
+// authz check" does.
+package examples
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/internal/cli"
+	"github.com/keelson-io/keelson/internal/testdir"
+	"github.com/keelson-io/keelson/server"
+	"github.com/keelson-io/keelson/servertest"
+)
+
+// page is the document with the commands and what they print.
+const page = "../docs/examples.md"
+
+// TestMain puts keelson, which is this test's process, into the PATH of commands.
+func TestMain(m *testing.M) {
+	os.Setenv("TMPDIR", testdir.Root())
+	testscript.Main(m, map[string]func(){
+		"keelson": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+// TestPage runs each line of the page that starts with "$ keelson", and compares what it prints on
+// both streams with the lines below it. UPDATE_EXAMPLES=1 rewrites these lines: read the difference
+// before you commit it.
+func TestPage(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	commands, inBlock := 0, false
+	for line := range strings.Lines(string(text)) {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inBlock = line == "```console\n"
+			got.WriteString(line)
+		case inBlock && strings.HasPrefix(line, "$ keelson "):
+			commands++
+			got.WriteString(line + runCommand(t, strings.TrimPrefix(line, "$ ")))
+		case !inBlock:
+			got.WriteString(line)
+		}
+	}
+	if commands == 0 {
+		t.Fatalf("%s: no commands", page)
+	}
+	if got.String() == string(text) {
+		return
+	}
+	if os.Getenv("UPDATE_EXAMPLES") == "1" {
+		if err := os.WriteFile(page, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Errorf("%s does not show what the commands print; got\n%s", page, got.String())
+}
+
+// runCommand returns what a command prints on both streams. A command that cannot run fails the
+// test; one whose answer is no does not.
+func runCommand(t *testing.T, command string) string {
+	out, err := exec.Command("sh", "-c", command).CombinedOutput()
+	if code := exitCode(err); code > 1 {
+		t.Errorf("%sgot exit code %d: %s", command, code, out)
+	}
+	if len(out) > 0 && out[len(out)-1] != '\n' {
+		out = append(out, '\n')
+	}
+	return string(out)
+}
+
+// exitCode returns the exit code of a command that ended with err; 127 if it did not run.
+func exitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if exit, ok := err.(*exec.ExitError); ok {
+		return exit.ExitCode()
+	}
+	return 127
+}
+
+// TestServerDecidesAsOffline sends the requests of the authorization examples to a server whose
+// webhooks answer as --answer says, and compares the decisions and reasons.
+func TestServerDecidesAsOffline(t *testing.T) {
+	for _, row := range []struct {
+		folder  string
+		answers map[string]string // webhook -> its answer, as --answer takes it
+	}{
+		{"protect-crds", map[string]string{"crd-guard": "deny"}},
+		{"two-webhooks", map[string]string{"system-guard": "deny", "policy-engine": "allow"}},
+		{"two-webhooks", map[string]string{"system-guard": "error", "policy-engine": "error"}},
+		{"deny-rules", map[string]string{"forbidden": "deny"}},
+		{"scoped-role", map[string]string{"contractor-scope": "deny"}},
+		{"versions", map[string]string{"company": "no-opinion"}},
+		{"skip-webhook", map[string]string{"company": "error"}},
+		{"skip-webhook", map[string]string{"company": "deny"}},
+	} {
+		t.Run(fmt.Sprint(row.folder, row.answers), func(t *testing.T) {
+			folder := filepath.Join("authorization", row.folder)
+			want := decideOffline(t, folder, row.answers)
+			got := decideOnServer(t, folder, row.answers)
+			if len(want) == 0 || len(got) != len(want) {
+				t.Fatalf("got %d decisions of the server, want %d", len(got), len(want))
+			}
+			for i, w := range want {
+				if !got[i].equals(w) {
+					t.Errorf("%s: got %+v of the server, want %+v", w.Request, got[i], w)
+				}
+			}
+		})
+	}
+}
+
+// decision is what "keelson authz check -o json" prints for a request.
+type decision struct {
+	Request, Decision, By, Reason string
+}
+
+// equals reports whether the answer d of a server is the decision w. A server does not tell denied
+// from not allowed if a webhook failed, and gives a reason only if there is one.
+func (d decision) equals(w decision) bool {
+	if w.Decision == "allow" {
+		return d.Decision == "allow" && d.Reason == w.Reason
+	}
+	return d.Decision != "allow" && (w.Decision != "deny" || d.Decision == "deny")
+}
+
+// decideOffline returns what "keelson authz check" decides about the requests of folder.
+func decideOffline(t *testing.T, folder string, answers map[string]string) []decision {
+	args := []string{"authz", "check", "-o", "json", "--config", filepath.Join(folder, "authorization.yaml"),
+		"--rbac", filepath.Join(folder, "roles.yaml"), "--request", filepath.Join(folder, "requests.yaml")}
+	for name, answer := range answers {
+		args = append(args, "--answer", name+"="+answer)
+	}
+	out, err := exec.Command("keelson", args...).Output()
+	if code := exitCode(err); code > 1 {
+		t.Fatalf("keelson %v: exit code %d", args, code)
+	}
+	var list []decision
+	if err := json.Unmarshal(out, &list); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return list
+}
+
+// decideOnServer starts a server with the configuration and the roles of folder and a webhook for
+// each answer, and returns what it answers to the requests of folder.
+func decideOnServer(t *testing.T, folder string, answers map[string]string) []decision {
+	text, err := os.ReadFile(filepath.Join(folder, "authorization.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, answer := range answers {
+		path := "/etc/keelson/" + name + ".kubeconfig"
+		if !bytes.Contains(text, []byte(path)) {
+			t.Fatalf("%s: no webhook %s", folder, name)
+		}
+		text = bytes.ReplaceAll(text, []byte(path), []byte(startWebhook(t, answer)))
+	}
+	file := filepath.Join(t.TempDir(), "authorization.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := servertest.Start(t, servertest.Configure(func(c *server.Config) { c.Authorization = config.Flags{File: file} }))
+	for _, role := range readDocuments(t, filepath.Join(folder, "roles.yaml")) {
+		resource := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: strings.ToLower(role.GetKind()) + "s"}
+		if _, err := dynamic.NewForConfigOrDie(s.Config).Resource(resource).Create(context.Background(), role, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := kubernetes.NewForConfigOrDie(s.Config).AuthorizationV1().SubjectAccessReviews()
+	var list []decision
+	for _, request := range readDocuments(t, filepath.Join(folder, "requests.yaml")) {
+		var review authorizationv1.SubjectAccessReview
+		text, err := request.MarshalJSON()
+		if err == nil {
+			err = json.Unmarshal(text, &review)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Create(context.Background(), &review, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := decision{Decision: "no opinion", Reason: answer.Status.Reason}
+		if answer.Status.Denied {
+			d.Decision = "deny"
+		} else if answer.Status.Allowed {
+			d.Decision = "allow"
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// startWebhook starts an authorization webhook that gives each review the same answer, and returns
+// the path of a kubeconfig for it.
+func startWebhook(t *testing.T, answer string) string {
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review authorizationv1.SubjectAccessReview
+		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+		if err == nil {
+			err = json.Unmarshal(body, &review)
+		}
+		if err != nil || answer == "error" {
+			http.Error(w, "out of order", http.StatusInternalServerError)
+			return
+		}
+		review.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: answer == "allow", Denied: answer == "deny"}
+		json.NewEncoder(w).Encode(review)
+	}))
+	t.Cleanup(hook.Close)
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters["hook"] = &clientcmdapi.Cluster{Server: hook.URL, InsecureSkipTLSVerify: true}
+	kubeconfig.Contexts["hook"] = &clientcmdapi.Context{Cluster: "hook"}
+	kubeconfig.CurrentContext = "hook"
+	file := filepath.Join(t.TempDir(), "hook.kubeconfig")
+	if err := clientcmd.WriteToFile(*kubeconfig, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// readDocuments returns the objects of a file with YAML documents.
+func readDocuments(t *testing.T, file string) []*unstructured.Unstructured {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []*unstructured.Unstructured
+	for document := range strings.SplitSeq(string(text), "---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		list = append(list, object)
+	}
+	return list
+}
