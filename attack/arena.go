@@ -28,6 +28,7 @@ type arena struct {
 	o         *options
 	dir       string
 	server    *process
+	disk      *disk // of the data directory; nil if that is an ordinary folder
 	ordinary  *bystander
 	admin     *http.Client
 	resources []resource // what is served, as discovery lists it
@@ -82,6 +83,12 @@ POST /apis/rbac.authorization.k8s.io/v1/clusterroles {"apiVersion":"rbac.authori
 POST /apis/rbac.authorization.k8s.io/v1/clusterrolebindings {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"author"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"author"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"author"}]}
 POST /apis/rbac.authorization.k8s.io/v1/clusterroles {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"policies"},"rules":[{"apiGroups":["admissionregistration.k8s.io"],"resources":["*"],"verbs":["*"]},{"apiGroups":["attack.example"],"resources":["*"],"verbs":["*"]}]}
 POST /apis/rbac.authorization.k8s.io/v1/clusterrolebindings {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"policies"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"policies"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"policies"}]}
+POST /apis/rbac.authorization.k8s.io/v1/clusterroles {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"fairness"},"rules":[{"apiGroups":["flowcontrol.apiserver.k8s.io"],"resources":["*"],"verbs":["*"]}]}
+POST /apis/rbac.authorization.k8s.io/v1/clusterrolebindings {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"fairness"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"fairness"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"fairness"}]}
+POST /apis/rbac.authorization.k8s.io/v1/clusterroles {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"monitor"},"rules":[{"nonResourceURLs":["*"],"verbs":["*"]}]}
+POST /apis/rbac.authorization.k8s.io/v1/clusterrolebindings {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"monitor"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"monitor"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"monitor"}]}
+POST /apis/rbac.authorization.k8s.io/v1/namespaces/arena/roles {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"quotas"},"rules":[{"apiGroups":[""],"resources":["resourcequotas","resourcequotas/status","limitranges","pods","configmaps"],"verbs":["*"]}]}
+POST /apis/rbac.authorization.k8s.io/v1/namespaces/arena/rolebindings {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"quotas"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"quotas"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"quotas"}]}
 POST /apis/rbac.authorization.k8s.io/v1/clusterroles {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"canary"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}
 POST /apis/rbac.authorization.k8s.io/v1/clusterrolebindings {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"canary"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"canary"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"canary"}]}
 POST /api/v1/nodes {"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"}}
@@ -104,7 +111,13 @@ func newArena(ctx context.Context, o *options) (_ *arena, err error) {
 			a.close()
 		}
 	}()
-	if a.server, err = start(ctx, o.binary, filepath.Join(dir, "data"), max(30*time.Second, 2*o.patience)); err != nil {
+	if o.power {
+		if a.disk, err = newDisk(filepath.Join(dir, "disk")); err != nil {
+			return nil, err
+		}
+		dir = a.disk.dir
+	}
+	if a.server, err = start(ctx, o, filepath.Join(dir, "data")); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, a.log())
 	}
 	a.admin = client(a, "admin", ordinaryAddress, false)
@@ -132,6 +145,9 @@ func newArena(ctx context.Context, o *options) (_ *arena, err error) {
 func (a *arena) close() {
 	if a.server != nil {
 		a.server.kill()
+	}
+	if a.disk != nil {
+		a.disk.close()
 	}
 	os.RemoveAll(a.dir)
 }
@@ -217,7 +233,7 @@ func send(ctx context.Context, c *http.Client, method, path string, body []byte,
 
 // ask is a request of the administrator that has to have a code.
 func (a *arena) ask(ctx context.Context, method, path, body string, code int) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(15*time.Second, a.o.patience))
+	ctx, cancel := a.server.clock.patience(ctx, max(15*time.Second, a.o.patience))
 	defer cancel()
 	r, err := send(ctx, a.admin, method, path, []byte(body))
 	if err != nil {
@@ -280,10 +296,15 @@ func (a *arena) decode(ctx context.Context, path string, into any) error {
 func (a *arena) inspect(actor, what string, body []byte) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(a.secret))
 	if bytes.Contains(body, []byte(a.secret)) || bytes.Contains(body, []byte(encoded)) || bytes.Contains(body, []byte(ordinaryMark)) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if len(a.leaks) == 0 {
-			a.leaks = append(a.leaks, fmt.Sprintf("%s got an object of others by %s", actor, what))
-		}
+		a.leaked(fmt.Sprintf("%q got an object of others by %s", actor, what))
+	}
+}
+
+// leaked notes the first answer of a round that told an actor too much.
+func (a *arena) leaked(text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.leaks) == 0 {
+		a.leaks = append(a.leaks, text)
 	}
 }

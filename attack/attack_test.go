@@ -2,13 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
-var drawn = options{width: 4}
+var drawn = options{width: 4, size: 100}
 
 // TestRoundsAreDrawnAgain: a seed draws the same round each time, so that a kept round is the one that was found.
 func TestRoundsAreDrawnAgain(t *testing.T) {
@@ -116,3 +120,87 @@ func TestCrashes(t *testing.T) {
 		}
 	}
 }
+
+// TestMovesAreDealt: if moves are dealt out, each is made once before any is made again, and the quick run makes all.
+func TestMovesAreDealt(t *testing.T) {
+	o := options{width: 6, size: 40, deal: true, seed: 1, round: time.Second}
+	made := map[string]int{}
+	for n := range uint64(5) {
+		r := draw(o.seed+n, hand(moveNames(), n, &o), &o)
+		for _, m := range r.Moves {
+			made[m.Name]++
+			if m.Size < 1 || m.Size > o.size {
+				t.Errorf("%s: got size %d, want at most %d", m.Name, m.Size, o.size)
+			}
+		}
+	}
+	for _, name := range moveNames() {
+		if made[name] != 1 {
+			t.Errorf("%s: made %d times in five rounds, want once", name, made[name])
+		}
+	}
+}
+
+// TestTraffic names a move for each sort of traffic that an attack has to have.
+func TestTraffic(t *testing.T) {
+	for sort, names := range map[string]string{
+		"raw TCP": "handshakes reset", "TLS": "tiny handshakes", "HTTP/1.1": "odd-http unread-http", "HTTP/2": "frames-http2", "WebSocket": "websockets",
+		"stalls": "stalled-http bodies-http2", "floods": "flood frames-http2 events", "partial requests": "stalled-http", "resets": "reset frames-http2",
+		"windows": "unread-http2 tiny", "header bombs": "frames-http2 giant odd-http", "nesting": "nest", "repetition": "repeat", "compression": "compressed convert",
+		"giant": "giant lists", "tiny": "tiny", "CRDs": "define multiply swarm convert", "policies and webhooks": "govern", "objects that multiply": "breed multiply",
+		"quotas": "quotas", "priority and fairness": "fairness", "plugins": "events mutate",
+	} {
+		for name := range strings.SplitSeq(names, " ") {
+			if _, ok := moves[name]; !ok {
+				t.Errorf("%s: unknown move %q", sort, name)
+			}
+		}
+	}
+}
+
+// TestClockOfABusyMachine: the clock runs as fast as a process gets the processor time that it asks for.
+func TestClockOfABusyMachine(t *testing.T) {
+	for _, test := range []struct {
+		ran, waited time.Duration
+		want        float64
+	}{
+		{0, 0, 1}, {second, 0, 1}, {second, second, 0.5}, {second / 4, 3 * second / 4, 0.25},
+		{0, second, 0.001},  // it waits for a processor all the time
+		{0, second / 30, 1}, // it asks for next to nothing
+	} {
+		if got := portion(test.ran, test.waited, second); got < test.want*0.9 || got > test.want*1.1 {
+			t.Errorf("ran %v, waited %v: got %v, want %v", test.ran, test.waited, got, test.want)
+		}
+	}
+	if s, ok := parseSpent("1500 2500 3\n"); !ok || s.ran != 1500 || s.waited != 2500 {
+		t.Errorf("got %v, %v", s, ok)
+	}
+	p := &paced{waiting: map[*waiter]bool{}}
+	ctx, cancel := p.patience(t.Context(), 3*second)
+	defer cancel()
+	p.advance(2 * second)
+	if ctx.Err() != nil {
+		t.Error("patience ended after 2 of 3 s")
+	}
+	p.advance(second)
+	if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		t.Errorf("got %v after 3 s, want that the deadline has passed", context.Cause(ctx))
+	}
+}
+
+// TestUsageOfThisProcess: the kernel counts what this process runs and waits.
+func TestUsageOfThisProcess(t *testing.T) {
+	u := &usage{dir: "/proc/self/task"}
+	u.share(second)
+	if len(u.threads) == 0 {
+		t.Skip("this kernel does not count how long threads wait")
+	}
+	for _, s := range u.threads {
+		if s.ran > 0 {
+			return
+		}
+	}
+	t.Error("no thread of this process has run")
+}
+
+const second = time.Second

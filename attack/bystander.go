@@ -44,6 +44,13 @@ func (b *bystander) names() []string {
 	return names
 }
 
+// holds tells whether an object must be there.
+func (b *bystander) holds(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held[name]
+}
+
 // work does ordinary work until the context ends. It returns the first request that failed.
 func (b *bystander) work(ctx context.Context) (failed string) {
 	c := client(b.a, "ordinary", ordinaryAddress, true)
@@ -76,8 +83,8 @@ func (b *bystander) turn(ctx context.Context, c *http.Client) string {
 		{"GET", maps + "?limit=20", "", 200, ""},
 		{"DELETE", works + "/" + name, "", 200, ""},
 	}
-	if b.n > 20 {
-		steps = append(steps, step{"DELETE", maps + fmt.Sprint("/o", b.n-20), "", 200, ""})
+	if old := fmt.Sprint("o", b.n-20); b.holds(old) {
+		steps = append(steps, step{"DELETE", maps + "/" + old, "", 200, ""})
 	}
 	for _, s := range steps {
 		if s.method == "DELETE" { // from here on it may be gone
@@ -107,12 +114,13 @@ func (b *bystander) request(ctx context.Context, c *http.Client, method, path, b
 	if contentType == "" {
 		contentType = "application/json"
 	}
-	began := time.Now()
-	limited, cancel := context.WithTimeout(ctx, b.a.o.patience)
+	clock := b.a.server.clock
+	began, exact := clock.time(), time.Now()
+	limited, cancel := clock.patience(ctx, b.a.o.patience)
 	defer cancel()
 	for try := 1; ; try++ {
 		r, err := send(limited, c, method, path, []byte(body), "Content-Type", contentType)
-		took := time.Since(began)
+		took := min(clock.time()-began+tick, time.Since(exact)) // the clock is exact to a tick
 		switch {
 		case ctx.Err() != nil:
 			return took, ""
@@ -154,7 +162,7 @@ func (b *bystander) probe(ctx context.Context) (failed string) {
 func (b *bystander) check(ctx context.Context, path string) (failed string, ok bool) {
 	c := client(b.a, "", ordinaryAddress, false)
 	c.Transport.(*bearer).next.(*http.Transport).DisableKeepAlives = true
-	limited, cancel := context.WithTimeout(ctx, b.a.o.patience)
+	limited, cancel := b.a.server.clock.patience(ctx, b.a.o.patience)
 	defer cancel()
 	r, err := send(limited, c, "GET", path, nil)
 	if err != nil {

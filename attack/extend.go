@@ -1,6 +1,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -142,7 +143,7 @@ func govern(ctx context.Context, a *arena, m Move, rng *rand.Rand) {
 				hit(ctx, a, c, m.Actor, "POST", registration+"validatingadmissionpolicybindings", fmt.Appendf(nil, `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":%q},"spec":{"policyName":%q,"validationActions":["Deny"]}}`, name, name))
 			case 1:
 				hit(ctx, a, c, m.Actor, "POST", registration+"mutatingwebhookconfigurations", fmt.Appendf(nil, `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingWebhookConfiguration","metadata":{"name":%q},"webhooks":[{"name":"w.attack.example","failurePolicy":"Ignore","sideEffects":"None","timeoutSeconds":5,"admissionReviewVersions":["v1"],"clientConfig":{"url":"%s/%d","caBundle":%q},"rules":%s}]}`,
-					name, hook.URL, rng.IntN(8), bundle(hook), rules))
+					name, hook.URL, rng.IntN(10), bundle(hook), rules))
 			case 2:
 				hit(ctx, a, c, m.Actor, "DELETE", registration+pick(rng, "mutatingwebhookconfigurations/", "validatingadmissionpolicybindings/")+name, nil)
 			}
@@ -183,6 +184,17 @@ func misbehave(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 		review(`,"patchType":"JSONPatch","patch":"` + strings.Repeat("W10=", 100_000) + `"`)
 	case "/6":
 		review(`,"warnings":[` + times(50_000, func(int) string { return `"w\n\u001b[31m"` }) + `]`)
+	case "/7": // more objects than were sent
+		io.WriteString(w, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":"x","result":{"status":"Success"},"convertedObjects":[`+strings.Repeat("{},", 500_000)+`{}]}}`)
+	case "/8": // little that becomes much
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		for range 2000 {
+			if _, err := z.Write(make([]byte, 1<<20)); err != nil {
+				return
+			}
+		}
+		z.Close()
 	default:
 		panic(http.ErrAbortHandler)
 	}

@@ -98,7 +98,7 @@ func (a *arena) watchMemory(ctx context.Context) string {
 func (a *arena) normal(ctx context.Context) (wrong string) {
 	c := client(a, "ordinary", ordinaryAddress, true)
 	defer c.CloseIdleConnections()
-	for end := time.Now().Add(a.o.settle); ; {
+	for end := a.server.clock.time() + a.o.settle; ; {
 		before := a.server.processor()
 		pause(ctx, time.Second)
 		used := a.server.processor() - before
@@ -118,7 +118,7 @@ func (a *arena) normal(ctx context.Context) (wrong string) {
 		default:
 			return ""
 		}
-		if time.Now().After(end) {
+		if a.server.clock.time() > end {
 			return fmt.Sprintf("%v after the attack: %s", a.o.settle, wrong)
 		}
 	}
@@ -236,19 +236,18 @@ func (a *arena) administer(ctx context.Context) (findings []Finding) {
 // restart ends the server as a power failure does, starts it again, and looks whether all that was acknowledged is there. Then it
 // starts servers on damaged copies of the data directory.
 func (a *arena) restart(ctx context.Context, seed uint64) []Finding {
-	a.server.kill()
 	rng := rand.New(rand.NewPCG(seed, 3))
+	if a.disk != nil {
+		return a.powerFailures(ctx, rng)
+	}
+	a.server.kill()
 	copyOf := filepath.Join(a.dir, "copy")
 	if err := copyTree(copyOf, a.server.dir); err != nil {
 		return []Finding{{"restart", err.Error()}}
 	}
-	next, err := start(ctx, a.o.binary, a.server.dir, max(30*time.Second, 2*a.o.patience))
-	if err != nil {
-		defer next.kill()
-		return []Finding{{"restart", fmt.Sprintf("after the round: %v: %s", err, next.log)}}
+	if err := a.startAgain(ctx); err != nil {
+		return []Finding{{"restart", fmt.Sprintf("after the round: %v: %s", err, a.log())}}
 	}
-	a.server, a.admin = next, client(a, "admin", ordinaryAddress, false)
-	a.files = next.files()
 	findings := a.missing(ctx, a)
 	findings = append(findings, a.changed(ctx)...)
 	for range 4 {
@@ -322,7 +321,7 @@ func (a *arena) damaged(ctx context.Context, from string, rng *rand.Rand) []Find
 	}
 	what, _ := filepath.Rel(filepath.Join(dir, "data"), file)
 	what += " " + damage
-	p, err := start(ctx, a.o.binary, filepath.Join(dir, "data"), max(30*time.Second, 2*a.o.patience))
+	p, err := start(ctx, a.o, filepath.Join(dir, "data"))
 	defer p.kill()
 	text := p.log.String()
 	text = text[max(0, len(text)-1000):]

@@ -3,7 +3,8 @@
 //
 // A run is a sequence of rounds. A round draws some moves (see moves.go) from its seed, and makes them side by side against one
 // server for some seconds. A move is hostile traffic of one sort, sent by one actor: an anonymous client, a user without roles, an
-// editor of one namespace, an author of CRDs, an author of policies and webhooks, or a node. The judge (judge.go) looks at the server
+// editor of one namespace, an author of CRDs, of policies and webhooks, of quotas or of priorities, a monitoring user, or a node. The
+// judge (judge.go) looks at the server
 // during the round and after it. A round with findings is repeated on fresh servers with fewer and smaller moves, and the smallest
 // that still has the finding is kept in a file, which -replay runs again.
 //
@@ -38,6 +39,8 @@ type options struct {
 	seed     uint64
 	memory   int64
 	width    int
+	size     int
+	deal     bool
 	fresh    int
 	moves    string
 	keep     string
@@ -45,7 +48,10 @@ type options struct {
 	shrink   bool
 	p99      time.Duration
 	damage   bool
+	power    bool
+	machine  bool
 	verbose  bool
+	flags    []string // for the binary, see flagged
 }
 
 func main() {
@@ -53,12 +59,14 @@ func main() {
 	flag.StringVar(&o.binary, "bin", "", "keelson binary to attack; built from the parent directory if empty")
 	flag.DurationVar(&o.time, "time", time.Minute, "time after which no further round begins")
 	flag.IntVar(&o.rounds, "rounds", 0, "number of rounds, in place of -time")
-	flag.DurationVar(&o.patience, "patience", 10*time.Second, "time after which an ordinary request has failed; longer for a machine that does other work, too")
+	flag.DurationVar(&o.patience, "patience", 10*time.Second, "time after which an ordinary request has failed")
 	flag.DurationVar(&o.round, "round", 15*time.Second, "time that the moves of a round go on")
 	flag.DurationVar(&o.settle, "settle", 30*time.Second, "time after a round until everything must be normal again")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the first round; the next round has the next one")
 	flag.Int64Var(&o.memory, "memory", 256, "resident memory that the server may take beyond what it stores, in MiB")
 	flag.IntVar(&o.width, "width", 4, "largest number of moves in a round")
+	flag.IntVar(&o.size, "size", 100, "largest size of a move, of 100")
+	flag.BoolVar(&o.deal, "deal", false, "deal the moves out: -width of them a round, each once before any is made again")
 	flag.IntVar(&o.fresh, "fresh", 6, "rounds after which a new server with an empty store is attacked")
 	flag.StringVar(&o.moves, "moves", "", "comma-separated list of the moves to draw from; all if empty")
 	flag.StringVar(&o.keep, "keep", "findings", "directory in which rounds with findings are kept")
@@ -66,6 +74,8 @@ func main() {
 	flag.BoolVar(&o.shrink, "shrink", true, "look for a smaller round with the same finding")
 	flag.DurationVar(&o.p99, "p99", 0, "fail if the 99th percentile of the ordinary requests of the run is above this; 0 for no bound")
 	flag.BoolVar(&o.damage, "damage", true, "damage copies of the data directory, too, and start servers on them")
+	flag.BoolVar(&o.power, "power", false, "keep the data on a disk that fails, and whose power fails after each round (needs root and /dev/fuse)")
+	flag.BoolVar(&o.machine, "shared", false, "the machine does other work, too: time passes only as fast as the server gets the processor time that it asks for")
 	flag.BoolVar(&o.verbose, "v", false, "print the moves of each round")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -105,6 +115,9 @@ func run(ctx context.Context, o *options) (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if o.flags, err = knownFlags(ctx, o.binary); err != nil {
+		return false, err
+	}
 	c := &campaign{o: o, hash: hash, seen: map[string]int{}}
 	defer c.close()
 	if o.replay != "" {
@@ -123,7 +136,7 @@ func run(ctx context.Context, o *options) (found bool, err error) {
 		return time.Since(begin) < o.time
 	}
 	for n := uint64(0); more(n) && ctx.Err() == nil; n++ {
-		r := draw(o.seed+n, names, o)
+		r := draw(o.seed+n, hand(names, n, o), o)
 		if err := c.round(ctx, r, n); err != nil {
 			return false, err
 		}
@@ -137,7 +150,7 @@ func build(ctx context.Context) (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(dir, "keelson")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "./cmd/keelson")
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", binary, "./cmd/keelson")
 	cmd.Dir, cmd.Stderr = "..", os.Stderr
 	return binary, cmd.Run()
 }
@@ -167,14 +180,32 @@ func chosen(list string) ([]string, error) {
 	return names, nil
 }
 
+// hand returns the moves that the n-th round draws from. If moves are dealt out, they are those that it makes; the deck is shuffled
+// again when all were made.
+func hand(names []string, n uint64, o *options) []string {
+	if !o.deal {
+		return names
+	}
+	hands := uint64(len(names)+o.width-1) / uint64(o.width)
+	deck, rng := slices.Clone(names), rand.New(rand.NewPCG(o.seed+n/hands, 5))
+	rng.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+	return slices.Collect(slices.Chunk(deck, o.width))[n%hands]
+}
+
 // draw draws the moves of a round.
 func draw(seed uint64, names []string, o *options) *Round {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	r := &Round{Seed: seed, Seconds: o.round.Seconds()}
-	for range 1 + rng.IntN(o.width) {
-		name := names[rng.IntN(len(names))]
+	if !o.deal {
+		all := names
+		names = make([]string, 1+rng.IntN(o.width))
+		for i := range names {
+			names[i] = all[rng.IntN(len(all))]
+		}
+	}
+	for _, name := range names {
 		actors := moves[name].actors
-		r.Moves = append(r.Moves, Move{Name: name, Actor: actors[rng.IntN(len(actors))], Seed: rng.Uint64(), Size: 1 + rng.IntN(100)})
+		r.Moves = append(r.Moves, Move{Name: name, Actor: actors[rng.IntN(len(actors))], Seed: rng.Uint64(), Size: 1 + rng.IntN(o.size)})
 	}
 	return r
 }
@@ -206,7 +237,7 @@ func (c *campaign) round(ctx context.Context, r *Round, n uint64) (err error) {
 	c.rounds++
 	began := time.Now()
 	findings := c.arena.play(ctx, r)
-	if len(findings) == 0 && c.o.damage && n%3 == 2 {
+	if len(findings) == 0 && (c.o.power || c.o.damage && n%3 == 2) {
 		findings = c.arena.restart(ctx, r.Seed)
 	}
 	c.latency = append(c.latency, c.arena.ordinary.take()...)
@@ -262,7 +293,7 @@ func (c *campaign) smaller(ctx context.Context, r *Round) *Round {
 		defer a.close()
 		try := &Round{Seed: r.Seed, Seconds: r.Seconds, Moves: moves}
 		found := a.play(ctx, try)
-		if len(found) == 0 && strings.HasPrefix(class, "restart") {
+		if len(found) == 0 && (strings.HasPrefix(class, "restart") || strings.HasPrefix(class, "power")) {
 			found = a.restart(ctx, r.Seed)
 		}
 		return slices.ContainsFunc(found, func(f Finding) bool { return f.Class == class })
@@ -307,7 +338,9 @@ func (c *campaign) replay(ctx context.Context) (found bool, err error) {
 	}
 	defer a.close()
 	findings := a.play(ctx, &r)
-	if len(findings) == 0 && slices.ContainsFunc(r.Findings, func(f Finding) bool { return strings.HasPrefix(f.Class, "restart") }) {
+	if len(findings) == 0 && slices.ContainsFunc(r.Findings, func(f Finding) bool {
+		return strings.HasPrefix(f.Class, "restart") || strings.HasPrefix(f.Class, "power")
+	}) {
 		findings = a.restart(ctx, r.Seed)
 	}
 	for _, f := range findings {

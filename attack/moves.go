@@ -46,8 +46,19 @@ var moves = map[string]move{
 	"define":       {[]string{"author"}, define},
 	"multiply":     {[]string{"author"}, multiply},
 	"lists":        {[]string{"editor", "author"}, lists},
-	"grab":         {[]string{"nobody", "editor", "node"}, grab},
+	"grab":         {[]string{"nobody", "editor", "node", "monitor", ""}, grab},
 	"govern":       {[]string{"policies"}, govern},
+	"tiny":         {anybody, tiny},
+	"reset":        {anybody, reset},
+	"giant":        {append([]string{"", "nobody", "node"}, writers...), giant},
+	"compressed":   {append([]string{"", "nobody"}, writers...), compressed},
+	"flood":        {append([]string{"", "fairness"}, users...), flood},
+	"breed":        {[]string{"editor"}, breed},
+	"swarm":        {[]string{"author"}, swarm},
+	"convert":      {[]string{"author"}, convert},
+	"quotas":       {[]string{"quotas"}, quotas},
+	"events":       {[]string{"editor"}, events},
+	"fairness":     {[]string{"fairness"}, fairness},
 }
 
 func moveNames() []string { return slices.Sorted(maps.Keys(moves)) }
@@ -89,6 +100,10 @@ func somewhere(a *arena, actor string, rng *rand.Rand) (r resource, namespace st
 			return r.Group == "apiextensions.k8s.io" || r.Namespaced && r.Group == "apps"
 		case "policies":
 			return r.Group == "admissionregistration.k8s.io"
+		case "quotas":
+			return r.Plural == "resourcequotas" || r.Plural == "limitranges"
+		case "fairness":
+			return r.Group == "flowcontrol.apiserver.k8s.io"
 		case "node":
 			return slices.Contains([]string{"pods", "nodes", "leases", "csinodes", "certificatesigningrequests", "resourceslices", "events"}, r.Plural)
 		}

@@ -46,7 +46,7 @@ func template(a *arena, actor string, rng *rand.Rand) (r resource, object map[st
 			panic("BUG: " + err.Error())
 		}
 		for _, r := range a.resources {
-			if r.apiVersion() == object["apiVersion"] && r.Kind == object["kind"] && (chance(rng, 8) || writes(actor, r)) {
+			if r.apiVersion() == object["apiVersion"] && r.Kind == object["kind"] && (chance(rng, 24) || writes(actor, r)) {
 				return r, object
 			}
 		}
@@ -106,7 +106,7 @@ func nested(r resource, object map[string]any, depth int, rng *rand.Rand) (body 
 		n := min(depth, (largest-len(head)-len(middle))/(len(open)+len(shut)+1))
 		return strings.Repeat(open, n) + middle + strings.Repeat(shut, n)
 	}
-	switch rng.IntN(7) {
+	switch rng.IntN(8) {
 	case 0: // some field of the object, or of its metadata or spec
 		field := pick(rng, "spec", "metadata", "data", "status", "extra")
 		deep := pick(rng, repeat(`{"a":`, "1", "}"), repeat("[", "1", "]"), repeat(`[{"items":`, "{}", "}]"))
@@ -382,7 +382,8 @@ func grab(ctx context.Context, a *arena, m Move, rng *rand.Rand) {
 	c := client(a, m.Actor, attackersAddress, true)
 	defer c.CloseIdleConnections()
 	targets := []string{"/api/v1/namespaces/vault/secrets/treasure", "/api/v1/namespaces/vault/configmaps/map", "/api/v1/secrets", "/api/v1/namespaces/vault/secrets",
-		"/api/v1/namespaces/vault/configmaps?watch=1&timeoutSeconds=1", "/api/v1/watch/namespaces/vault/secrets?timeoutSeconds=1", "/api/v1/namespaces/ordinary/configmaps", "/snapshot", "/metrics", "/debug/pprof/heap"}
+		"/api/v1/namespaces/vault/configmaps?watch=1&timeoutSeconds=1", "/api/v1/watch/namespaces/vault/secrets?timeoutSeconds=1", "/api/v1/namespaces/ordinary/configmaps",
+		"/snapshot", "/metrics", "/metrics/slis", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2", "/statusz", "/flagz", "/logs/"}
 	crowd(rng, 1+m.Size/25, func(_ int, rng *rand.Rand) {
 		for ctx.Err() == nil {
 			name := fmt.Sprint("g", rng.IntN(1000))
@@ -405,7 +406,13 @@ func grab(ctx context.Context, a *arena, m Move, rng *rand.Rand) {
 			if chance(rng, 3) {
 				path = strings.Replace(path, "/vault", pick(rng, "/vault%2f", "/arena/../vault", "//vault", "/VAULT", "/vault%00", "/arena%2f..%2fvault"), 1)
 			}
-			hit(ctx, a, c, m.Actor, "GET", path, nil, "Accept", accept(rng))
+			method := "GET"
+			if path == "/snapshot" {
+				method = pick(rng, "GET", "POST")
+			}
+			if got := hit(ctx, a, c, m.Actor, method, path, nil, "Accept", accept(rng)); got.code == 200 && m.Actor != "monitor" {
+				a.leaked(fmt.Sprintf("%q may read %s", m.Actor, path))
+			}
 		}
 	})
 }

@@ -27,6 +27,9 @@ nobody,nobody,nobody-uid
 editor,editor,editor-uid
 author,author,author-uid
 policies,policies,policies-uid
+fairness,fairness,fairness-uid,attackers
+quotas,quotas,quotas-uid
+monitor,monitor,monitor-uid
 node,system:node:n1,node-uid,system:nodes
 `
 
@@ -36,6 +39,7 @@ type process struct {
 	dir     string // the data directory
 	address string // host:port
 	log     *lockedBuffer
+	clock   *paced        // by which its answers are timed
 	ended   chan struct{} // closed when the process has ended
 }
 
@@ -63,24 +67,67 @@ var readyLine = regexp.MustCompile(`url=https://([0-9.:]+)`)
 
 var errNotReady = errors.New("the server is not ready in time")
 
+// plugins configures the admission plugins that are off by default.
+const plugins = `apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: EventRateLimit
+  configuration:
+    apiVersion: eventratelimit.admission.k8s.io/v1alpha1
+    kind: Configuration
+    limits: [{type: Namespace, qps: 20, burst: 50, cacheSize: 4}, {type: User, qps: 30, burst: 60}, {type: SourceAndObject, qps: 1, burst: 5, cacheSize: 3}]
+- name: PodNodeSelector
+  configuration: {podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: "a=b", arena: "a=b,c=d"}}
+- name: ResourceQuota
+  configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: ResourceQuotaConfiguration, limitedResources: [{resource: pods, matchContains: [nvidia.com/gpu]}]}
+`
+
+// flagged are the flags of serve that not every commit has, with their values. FILE is a file with the text of plugins.
+var flagged = [][]string{
+	{"--memory-limit", "448Mi"},
+	{"--admission-control-config-file", "FILE", "--enable-admission-plugins",
+		"EventRateLimit,PodNodeSelector,PodTolerationRestriction,AlwaysPullImages,OwnerReferencesPermissionEnforcement,DenyServiceExternalIPs,LimitPodHardAntiAffinityTopology"},
+}
+
+// knownFlags returns those of flagged that a binary has.
+func knownFlags(ctx context.Context, binary string) (args []string, err error) {
+	help, err := exec.CommandContext(ctx, binary, "serve", "--help").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%s serve --help: %w", binary, err)
+	}
+	for _, f := range flagged {
+		if bytes.Contains(help, []byte(f[0]+" ")) {
+			args = append(args, f...)
+		}
+	}
+	return args, nil
+}
+
 // start starts the binary on a data directory, and waits until it is ready.
-func start(ctx context.Context, binary, dir string, wait time.Duration) (*process, error) {
-	file := filepath.Join(filepath.Dir(dir), "tokens.csv")
-	if err := os.WriteFile(file, []byte(tokens), 0o600); err != nil {
+func start(ctx context.Context, o *options, dir string) (*process, error) {
+	file, config := filepath.Join(filepath.Dir(dir), "tokens.csv"), filepath.Join(filepath.Dir(dir), "plugins.yaml")
+	if err := errors.Join(os.WriteFile(file, []byte(tokens), 0o600), os.WriteFile(config, []byte(plugins), 0o600)); err != nil {
 		return nil, err
 	}
 	p := &process{dir: dir, log: &lockedBuffer{}, ended: make(chan struct{})}
-	p.cmd = exec.Command(binary, "serve", "--memory-limit", "448Mi", "--data-dir", dir, "--secure-port", "0", "--token-auth-file", file, "--authorization-mode", "Node,RBAC")
+	args := []string{"serve", "--data-dir", dir, "--secure-port", "0", "--token-auth-file", file, "--authorization-mode", "Node,RBAC"}
+	for _, arg := range o.flags {
+		args = append(args, strings.Replace(arg, "FILE", config, 1))
+	}
+	p.cmd = exec.Command(o.binary, args...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
+	clocked, stop := context.WithCancel(context.Background())
+	p.clock = newPaced(clocked, p.cmd.Process.Pid, o.machine)
 	go func() {
 		p.cmd.Wait()
+		stop()
 		close(p.ended)
 	}()
-	for end := time.Now().Add(wait); ; time.Sleep(20 * time.Millisecond) {
+	for wait := max(30*time.Second, 2*o.patience); ; time.Sleep(20 * time.Millisecond) {
 		if m := readyLine.FindStringSubmatch(p.log.String()); m != nil {
 			p.address = m[1]
 			return p, nil
@@ -88,7 +135,7 @@ func start(ctx context.Context, binary, dir string, wait time.Duration) (*proces
 		if !p.running() {
 			return p, fmt.Errorf("the server ended: %v", p.cmd.ProcessState)
 		}
-		if time.Now().After(end) || ctx.Err() != nil {
+		if p.clock.time() > wait || ctx.Err() != nil {
 			return p, errNotReady
 		}
 	}

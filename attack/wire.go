@@ -20,6 +20,9 @@ import (
 
 // This file has the moves that do not keep to the protocols: raw TCP, TLS, HTTP/1.1, HTTP/2 and WebSockets.
 
+// tlsClient speaks TLS, and a protocol in it (ALPN), over an open connection.
+func tlsClient(c net.Conn, protocol string) *tls.Conn { return tls.Client(c, tlsConfig(protocol)) }
+
 // dialTLS opens a connection that speaks a protocol (ALPN), "" for none.
 func dialTLS(ctx context.Context, a *arena, protocol string) (net.Conn, error) {
 	config := tlsConfig()
