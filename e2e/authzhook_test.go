@@ -26,7 +26,7 @@ import (
 // This file is what the tests of authorization share: a webhook that can be slow, wrong, closed or contradictory, and a server
 // that asks it, with its configuration, its metrics, its log and its audit log.
 
-// reviewer is a webhook that answers SubjectAccessReviews. What it answers, and what it remembers, depends on the path.
+// reviewer is a webhook that answers SubjectAccessReviews. Its answers, and the requests that it records, depend on the path.
 type reviewer struct {
 	*httptest.Server
 	t     *testing.T
@@ -61,7 +61,7 @@ func newReviewerWith(t *testing.T, config *tls.Config) *reviewer {
 	return h
 }
 
-// ServeHTTP notes the question and answers it. What the server asks to see whether a webhook is well is not noted.
+// ServeHTTP records a review and answers it. The server's health checks of a webhook are not recorded.
 func (h *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -109,7 +109,7 @@ func TestAuthzReload(t *testing.T) {
 	by("at first", "one")
 	c.logged()
 
-	// What is good comes into force, and forgets what webhooks have said.
+	// A valid configuration takes effect, and drops the cached answers of webhooks.
 	two := authzConfig("v1beta1", plainEntry("Node"), entry("hook", h.kubeconfig("/two", ""), "Deny", ""), plainEntry("AlwaysDeny"), plainEntry("RBAC"))
 	overwrite(t, g.file, two)
 	c.expect("another", two, 1, 0)

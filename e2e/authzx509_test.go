@@ -20,7 +20,6 @@ import (
 
 // TestAuthzCertificates asks webhooks whose certificates have no names, or a SHA-1 signature, with certificates looked at and not:
 // each question is counted, and those that fail are decided by the failure policy.
-// Ledger: certificate-metrics.
 func TestAuthzCertificates(t *testing.T) {
 	t.Parallel()
 	authority := testcerts.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil)

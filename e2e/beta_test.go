@@ -27,7 +27,7 @@ func TestBetaDefinitions(t *testing.T) {
 		`"versions":[{"groupVersion":"apiextensions.k8s.io/v1","version":"v1"},{"groupVersion":"apiextensions.k8s.io/v1beta1","version":"v1beta1"}],"preferredVersion":{"groupVersion":"apiextensions.k8s.io/v1"`)
 	has("resources", s.do(t, 200, "GET", "/apis/apiextensions.k8s.io/v1beta1", nil), `"name":"customresourcedefinitions"`)
 
-	// A definition as they were written then: without a schema, whatever there is is kept.
+	// Definitions of v1beta1 need no schema. Then all fields are kept.
 	has("create", s.do(t, 201, "POST", beta, toJSON(t, `{apiVersion: apiextensions.k8s.io/v1beta1, kind: CustomResourceDefinition, metadata: {name: things.beta.example.org},
 		spec: {group: beta.example.org, version: v1, scope: Cluster, names: {plural: things, kind: Thing}, subresources: {status: {}},
 		additionalPrinterColumns: [{name: A, type: string, JSONPath: .a}]}}`)),

@@ -6,14 +6,9 @@ import (
 )
 
 // TestCompat holds the lines of docs/compat.md that a client can see.
-// Ledger: kinds-not-served, component-statuses, version-name, openapi-v3.
+// Ledger: component-statuses, version-name, openapi-v3.
 func TestCompat(t *testing.T) {
 	s := startServer(t)
-	t.Run("kinds that are not served are not found", func(t *testing.T) {
-		const path = "/apis/storagemigration.k8s.io/v1/storageversionmigrations"
-		s.do(t, 404, "GET", path, nil)
-		s.do(t, 404, "POST", path, []byte(`{}`))
-	})
 	t.Run("the store is the component whose status is known", func(t *testing.T) {
 		all := string(s.do(t, 200, "GET", "/api/v1/componentstatuses", nil))
 		if strings.Count(all, `"name":`) != 1 || !strings.Contains(all, `"name":"etcd-0"`) || !strings.Contains(all, `"status":"True"`) {

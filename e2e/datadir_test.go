@@ -245,7 +245,7 @@ func TestKilledFirstStart(t *testing.T) {
 		for k := range 5 {
 			s.spawn()
 			select {
-			case <-s.done:
+			case <-s.cmd.Ended():
 				t.Fatalf("server ended by itself: %s", tail(s.log.String(), 2000))
 			case <-time.After(time.Duration(2+d*2+k*23) * time.Millisecond):
 			}

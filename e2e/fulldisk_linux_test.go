@@ -67,7 +67,7 @@ func newDisk(t *testing.T, size string) *disk {
 	return d
 }
 
-// leave takes all of the disk but some MiB. What the server allocates meanwhile only makes it begin
+// leave takes all of the disk but some MiB. Allocations of the server meanwhile only make it begin
 // again.
 func (d *disk) leave(mib int64) {
 	t := d.t

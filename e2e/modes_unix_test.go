@@ -145,10 +145,10 @@ func TestForbiddenFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.log.b.Reset()
+			s.log.reset()
 			s.spawn()
 			select {
-			case <-s.done:
+			case <-s.cmd.Ended():
 			case <-time.After(patience):
 				t.Fatalf("%s %s: the server goes on\n%s", name, what, s.log.String())
 			}

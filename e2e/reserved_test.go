@@ -147,7 +147,7 @@ func (s *server) theSame(t *testing.T, when string, before map[string]string) {
 	s.answers(t, when, 404, "GET", "/apis/authentication.k8s.io/v1/tokenreviews/kept", nil)
 	for _, path := range []string{
 		rbac + "foos", "/apis/rbac.authorization.k8s.io/v7", "/apis/rbac.authorization.k8s.io/v7/foos", "/apis/coordination.k8s.io/v2/leases",
-		"/apis/storagemigration.k8s.io", "/apis/storagemigration.k8s.io/v1", "/apis/storagemigration.k8s.io/v1/storageversionmigrations",
+		"/apis/storagemigration.k8s.io/v7", "/apis/storagemigration.k8s.io/v1/foos",
 	} {
 		s.answers(t, when, 404, "GET", path, nil)
 	}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/keelson-io/keelson/internal/testports"
+	"github.com/keelson-io/keelson/internal/testprogram"
 )
 
 // server is a keelson process and its data directory, which outlives the process.
@@ -33,9 +34,8 @@ type server struct {
 	env  []string            // in addition to the test's
 	bin  string              // "": keelsonBin
 	as   *syscall.Credential // nil: the user who runs the tests
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has ended
-	log  syncBuffer    // of all processes so far
+	cmd  *testprogram.Process
+	log  *logFile // of all processes so far
 	http *http.Client
 }
 
@@ -50,7 +50,7 @@ func startServer(t *testing.T, args ...string) *server {
 // newServer is startServer before the process is started.
 func newServer(t *testing.T, args ...string) *server {
 	t.Helper()
-	s := &server{t: t, dir: filepath.Join(t.TempDir(), "data"), port: freePort(t), args: args}
+	s := &server{t: t, dir: filepath.Join(t.TempDir(), "data"), port: freePort(t), args: args, log: newLogFile(t)}
 	t.Cleanup(func() {
 		if s.cmd != nil && s.running() {
 			s.stop(syscall.SIGKILL)
@@ -78,43 +78,23 @@ func (s *server) spawn() {
 	if bin == "" {
 		bin = keelsonBin
 	}
-	s.cmd = exec.Command(bin, args...)
-	s.cmd.Env = append(os.Environ(), s.env...)
-	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: s.as}
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.done = make(chan struct{})
-	go func(cmd *exec.Cmd, done chan struct{}) { cmd.Wait(); close(done) }(s.cmd, s.done)
+	cmd := exec.Command(bin, args...)
+	cmd.Env = append(os.Environ(), s.env...)
+	cmd.Stdout, cmd.Stderr = s.log.file, s.log.file
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
+	s.cmd = testprogram.Start(s.t, cmd)
 }
 
-func (s *server) running() bool {
-	select {
-	case <-s.done:
-		return false
-	default:
-		return true
-	}
-}
+func (s *server) running() bool { return s.cmd.IsRunning() }
 
 // stop sends the signal and returns the exit code when the process has ended.
 func (s *server) stop(sig syscall.Signal) int {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		s.t.Fatal(err)
-	}
-	select {
-	case <-s.done:
-	case <-time.After(time.Minute):
-		s.cmd.Process.Kill()
-		<-s.done
-		s.t.Fatalf("server did not end within 20 s of signal %v", sig)
-	}
+	code := s.cmd.Stop(s.t, sig)
 	if s.http != nil {
 		s.http.CloseIdleConnections()
 	}
-	return s.cmd.ProcessState.ExitCode()
+	return code
 }
 
 func (s *server) kubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
@@ -245,6 +225,37 @@ func freePort(t *testing.T) int {
 }
 
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
+
+// logFile takes what processes print, without a pipe in between: what a process printed before it answered is there
+// when the answer is.
+type logFile struct {
+	t    *testing.T
+	file *os.File // open for appending
+}
+
+func newLogFile(t *testing.T) *logFile {
+	t.Helper()
+	file, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return &logFile{t, file}
+}
+
+func (l *logFile) String() string {
+	text, err := os.ReadFile(l.file.Name())
+	if err != nil {
+		l.t.Errorf("the server's log: %v", err)
+	}
+	return string(text)
+}
+
+func (l *logFile) reset() {
+	if err := l.file.Truncate(0); err != nil {
+		l.t.Errorf("the server's log: %v", err)
+	}
+}
 
 // syncBuffer is a buffer that a process writes and a test reads.
 type syncBuffer struct {
