@@ -244,7 +244,7 @@ func each(rows [][]float64, of func([]float64) float64) []float64 {
 	return out
 }
 
-// alternate runs the functions in turn, so often, and returns the median time of each in microseconds. Who begins changes.
+// alternate runs the functions in turn, so often, and returns the median time of each in microseconds. They take turns in going first.
 func alternate(turns int, fns []func() error) ([]float64, error) {
 	times := make([][]float64, len(fns))
 	for i := range turns {

@@ -120,7 +120,7 @@ func roleDecisions(ctx context.Context) ([]*decision, error) {
 	return out, nil
 }
 
-// matchDecision is match conditions, all of which hold. What upstream makes of a request for them is made beforehand.
+// matchDecision is match conditions, all of which hold. The variables that upstream computes from a request are prepared before the measurement.
 func matchDecision(ctx context.Context, name string, expressions []string) (*decision, error) {
 	conditions, errs := match.Compile(expressions, field.NewPath("matchConditions"))
 	if err := errs.ToAggregate(); err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/encrypt"
+	"github.com/keelson-io/keelson/store/encrypt/kms"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -73,7 +74,7 @@ func both(t *testing.T, providers string) (value.Transformer, *encrypt.Store, st
 		t.Fatal(err)
 	}
 	logger := slog.New(slog.DiscardHandler)
-	rules, err := encrypt.NewRules(t.Context(), c, encrypt.PluginOptions{Logger: logger})
+	rules, err := encrypt.NewRules(t.Context(), c, encrypt.PluginOptions{Logger: logger, Dial: kms.Dial})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -416,35 +417,56 @@ func (d dice) configuration(file string) string {
 	return b.String()
 }
 
-// The default roles are upstream's, as far as they are there; those without
-// rules for workloads have none that upstream's have not.
-// Ledger: default-roles.
+// TestDefaultRoles holds the default roles and bindings against upstream's: the same ones, with the same rules and subjects.
 func TestDefaultRoles(t *testing.T) {
-	theirs := map[string]rbacv1.ClusterRole{}
-	for _, r := range bootstrappolicy.ClusterRoles() {
-		theirs[r.Name] = r
+	want := map[string]any{}
+	for _, list := range [][]rbacv1.ClusterRole{bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()} {
+		for _, r := range list {
+			want["clusterrole "+r.Name] = r
+		}
 	}
-	bindings := map[string]rbacv1.ClusterRoleBinding{}
-	for _, b := range bootstrappolicy.ClusterRoleBindings() {
-		bindings[b.Name] = b
+	for _, list := range [][]rbacv1.ClusterRoleBinding{bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()} {
+		for _, b := range list {
+			want["clusterrolebinding "+b.Name] = b
+		}
+	}
+	for namespace, list := range bootstrappolicy.NamespaceRoles() {
+		for _, r := range list {
+			want["role "+namespace+"/"+r.Name] = r
+		}
+	}
+	for namespace, list := range bootstrappolicy.NamespaceRoleBindings() {
+		for _, b := range list {
+			want["rolebinding "+namespace+"/"+b.Name] = b
+		}
+	}
+	check := func(name string, o any) {
+		t.Helper()
+		if !equality.Semantic.DeepEqual(o, want[name]) {
+			t.Errorf("%s:\ngot  %+v\nwant %+v", name, o, want[name])
+		}
+		delete(want, name)
 	}
 	for _, c := range roles.Changes() {
-		if r := c.ClusterRole; r != nil {
-			want, ok := theirs[r.Name]
-			if !ok || !reflect.DeepEqual(r.Labels, want.Labels) || !reflect.DeepEqual(r.Annotations, want.Annotations) || !reflect.DeepEqual(r.AggregationRule, want.AggregationRule) {
-				t.Errorf("role %s: got %+v, want %+v", r.Name, r, want)
+		switch {
+		case c.ClusterRole != nil:
+			c.ClusterRole.TypeMeta = metav1.TypeMeta{}
+			if c.ClusterRole.AggregationRule != nil {
+				c.ClusterRole.Rules = nil // gathered from the others
 			}
-			if r.AggregationRule != nil {
-				continue // gathered from the others
-			}
-			if !reflect.DeepEqual(r.Rules, want.Rules) {
-				t.Errorf("rules of %s:\ngot  %v\nwant %v", r.Name, r.Rules, want.Rules)
-			}
+			check("clusterrole "+c.ClusterRole.Name, *c.ClusterRole)
+		case c.ClusterRoleBinding != nil:
+			c.ClusterRoleBinding.TypeMeta = metav1.TypeMeta{}
+			check("clusterrolebinding "+c.ClusterRoleBinding.Name, *c.ClusterRoleBinding)
+		case c.Role != nil:
+			c.Role.TypeMeta = metav1.TypeMeta{}
+			check("role "+c.Role.Namespace+"/"+c.Role.Name, *c.Role)
+		case c.RoleBinding != nil:
+			c.RoleBinding.TypeMeta = metav1.TypeMeta{}
+			check("rolebinding "+c.RoleBinding.Namespace+"/"+c.RoleBinding.Name, *c.RoleBinding)
 		}
-		if b := c.ClusterRoleBinding; b != nil {
-			if want := bindings[b.Name]; !reflect.DeepEqual(b.Subjects, want.Subjects) || b.RoleRef != want.RoleRef {
-				t.Errorf("binding %s: got %+v, want %+v", b.Name, b, want)
-			}
-		}
+	}
+	for name := range want {
+		t.Errorf("%s: missing", name)
 	}
 }

@@ -118,7 +118,7 @@ type run struct {
 	reachable, covered, tried map[string]bool
 }
 
-// ask asks both servers and compares what they say. What is asked is a step of a kind.
+// ask sends a request to both servers and compares the answers. The request is a step of the comparison of a kind.
 func (r *run) ask(of, step string, q *request) [2]*answer {
 	r.t.Helper()
 	r.requests++
@@ -135,11 +135,11 @@ func (r *run) ask(of, step string, q *request) [2]*answer {
 	return got
 }
 
-// unchanging are steps that change nothing. Upstream begins each write with the object that its cache has: if that is an older one, it warns
-// of what changed since. A list waits until the cache knows the last change.
+// unchanging matches the steps that change nothing. Upstream starts each write from the object in its cache. If that is outdated, it warns
+// about the changes since. A list waits until the cache has the last change.
 var unchanging = regexp.MustCompile(`\b(nothing|again|no change)$`)
 
-// collections finds where the objects of a kind are in a path.
+// collections matches the part of a path that names a collection.
 var collections = regexp.MustCompile(`^(/api/v1|/apis/[^/]+/[^/]+)(/namespaces/[^/]+)?/[^/?]+`)
 
 // compare reports where two answers differ, unless that is intended.
@@ -183,6 +183,7 @@ func TestBuiltin(t *testing.T) {
 	only := os.Getenv("ONLY") // kinds, and comparisons of their own, while working on some
 	wanted := func(name string) bool { return only == "" || strings.Contains(" "+only+" ", " "+name+" ") }
 	r.start()
+	r.surroundings()
 	r.groups(func(g group) {
 		r.t.Helper()
 		if wanted("discovery") {

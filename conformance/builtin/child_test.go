@@ -35,7 +35,7 @@ func child(dir string) error {
 		"--service-account-issuer", "https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file", file("sa.key"), "--service-account-signing-key-file", file("sa.key"),
 		"--token-auth-file", file("tokens.csv"), "--authorization-mode", "RBAC", "--service-cluster-ip-range", serviceRange,
-		"--advertise-address", advertised, "--disable-admission-plugins", withoutPlugins, "--enable-priority-and-fairness=false", "--allow-privileged",
+		"--advertise-address", advertised, "--enable-priority-and-fairness=false", "--allow-privileged",
 	})
 	return cmd.Execute()
 }

@@ -225,7 +225,7 @@ type (
 	seeing func(step, path, accept string)
 )
 
-// asker is how both servers are asked about the object of a turn.
+// asker returns the name of the object of a turn, and the functions that send requests about it to both servers.
 func (r *run) asker(s *subject, turn int) (name string, ask asking, see seeing) {
 	prefix := "full "
 	name = s.named(5)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/testpeers"
 	"github.com/keelson-io/keelson/server"
+	"github.com/keelson-io/keelson/store/etcd"
 )
 
 // This file starts both servers: Keelson in the test's process, kube-apiserver in a child process, which is this test's binary again.
@@ -36,11 +37,6 @@ const (
 	serviceRange = "10.0.0.0/16"
 	advertised   = "192.0.2.1"
 )
-
-// withoutPlugins are the admission plugins that Keelson does not have.
-const withoutPlugins = "ServiceAccount,LimitRanger,ResourceQuota,TaintNodesByCondition,PodSecurity,Priority,DefaultTolerationSeconds,DefaultStorageClass," +
-	"StorageObjectInUseProtection,PersistentVolumeClaimResize,RuntimeClass,CertificateApproval,CertificateSigning,CertificateSubjectRestriction," +
-	"ClusterTrustBundleAttest,DefaultIngressClass,PodTopologyLabels,NodeDeclaredFeatureValidator"
 
 // token is what the administrator shows, and tokens the file that says so.
 const (
@@ -90,7 +86,7 @@ func startKeelson(t *testing.T) *peer {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s, err := server.New(ctx, server.Config{
-		DataDir: dir, SecurePort: -1, TokenAuthFile: file, Controllers: []string{"kubernetes-service"}, AdvertiseAddress: advertised,
+		Database: etcd.Database{}, DataDir: dir, SecurePort: -1, TokenAuthFile: file, Controllers: []string{"kubernetes-service"}, AdvertiseAddress: advertised,
 		ServiceClusterIPRange: serviceRange, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), StopTimeout: time.Second,
 		DisableFairness: true, // as upstream's, whose answers say which objects of its own decided about them
 	})

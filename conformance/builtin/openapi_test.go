@@ -13,10 +13,10 @@ import (
 
 // Paths and schemas that only one side has, or that are of something that Keelson has in another form.
 var (
-	unlikePaths = regexp.MustCompile(`/(pods|services|nodes)/\{name\}/(attach|exec|log|portforward|proxy)\b|^/apis/storagemigration\.k8s\.io/` +
+	unlikePaths = regexp.MustCompile(`/(pods|services|nodes)/\{name\}/(attach|exec|log|portforward|proxy)\b` +
 		`|^/apis/apiregistration\.k8s\.io/v1/(watch/)?apiservices|^/apis/apiextensions\.k8s\.io/v1beta1/`)
-	unlikeSchemas = regexp.MustCompile(`^io\.k8s\.(api\.storagemigration\..*|kube-aggregator\..*` +
-		`|apimachinery\.pkg\.apis\.meta\.v1\.GroupResource|apiextensions-apiserver\.pkg\.apis\.apiextensions\.v1beta1\..*)$`)
+	unlikeSchemas = regexp.MustCompile(`^io\.k8s\.(kube-aggregator\..*` +
+		`|apiextensions-apiserver\.pkg\.apis\.apiextensions\.v1beta1\..*)$`)
 )
 
 // widgets is a definition with much of what documents show.

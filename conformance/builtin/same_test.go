@@ -17,16 +17,16 @@ import (
 	"github.com/keelson-io/keelson/internal/testpeers"
 )
 
-// This file says when two answers are the same.
+// This file compares two answers.
 
-// sameness holds what was found to correspond between both servers so far: a uid, and each resource version of an object, has one
-// counterpart. An object that one server wrote again and the other did not is found by that.
+// sameness remembers which values of both servers correspond: a uid, and each resource version of an object, has one counterpart. This
+// shows an object that only one server wrote again.
 type sameness struct {
 	testpeers.Pairs
 	given *testpeers.Pairs // likewise, addresses and ports that servers chose for services
 }
 
-// headers are those that are compared.
+// headers lists the compared headers.
 var headers = []string{"Content-Type", "Warning", "Retry-After", "Cache-Control", "Vary", "Allow", "Location", "Www-Authenticate"}
 
 // difference is a place where two answers differ.
@@ -72,7 +72,7 @@ func (s *sameness) differences(theirs, ours *answer) []difference {
 	return out
 }
 
-// lessOf is a sorted list without what another has, too.
+// lessOf returns the items of the sorted list a that b lacks.
 func lessOf(a, b []string) []string {
 	b = slices.Clone(b)
 	return slices.DeleteFunc(slices.Clone(a), func(text string) bool {
@@ -84,7 +84,7 @@ func lessOf(a, b []string) []string {
 	})
 }
 
-// values is a body as values: the one of JSON, a list if there are several as in a watch, or a text.
+// values decodes a body: to one value, to a list if there are several as in a watch, or to a text if it is not JSON.
 func (a *answer) values() any {
 	if bytes.HasPrefix(a.body, []byte("k8s\x00")) {
 		if obj, _, err := protobufs.Decode(a.body, nil, nil); err == nil {
@@ -115,10 +115,10 @@ func (a *answer) values() any {
 	return all
 }
 
-// protobufs reads what servers print as protobuf.
+// protobufs decodes protobuf answers.
 var protobufs = protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 
-// reread is a Go object as values.
+// reread converts a Go object to JSON values.
 func reread(obj any) (v any) {
 	d := json.NewDecoder(strings.NewReader(print(obj)))
 	d.UseNumber()
@@ -128,7 +128,7 @@ func reread(obj any) (v any) {
 	return v
 }
 
-// pair makes the ids at the same places counterparts of each other. The first pair stands.
+// pair makes the ids at the same places counterparts of each other. An id keeps its first counterpart.
 func (s *sameness) pair(x, y any, key, parent string) {
 	switch a := x.(type) {
 	case map[string]any:
@@ -160,6 +160,7 @@ var (
 	moments  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	uids     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	versions = regexp.MustCompile(`(resourceVersion\\*":\\*"|[Rr]esourceVersion in (?:the )?(?:precondition|record) \()\d+`)
+	injected = regexp.MustCompile(`\b(kube-api-access-)[a-z0-9]{5}\b`) // the volume of a service account's token
 	// Servers choose addresses behind the first 256 of their range.
 	chosen     = regexp.MustCompile(`\b10\.0\.[1-9]\d*\.\d+\b`)
 	fiveDigits = regexp.MustCompile(`\b\d{5}\b`)
@@ -278,6 +279,7 @@ func (s *sameness) text(side int, x, key, parent string) string {
 	})
 	x = moments.ReplaceAllString(x, "«time»")
 	x = versions.ReplaceAllString(x, "$1«version»")
+	x = injected.ReplaceAllString(x, "$1«random»")
 	x = s.chosen(side, x)
 	if m := listed.FindStringSubmatch(x); m != nil && key == "message" {
 		parts := strings.Split(m[2], ", ")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -131,6 +132,28 @@ func (r *run) start() {
 	}
 }
 
+// surroundings makes what admission plugins look up: the service accounts, which a controller of the cluster makes otherwise, and the
+// classes that pods name.
+func (r *run) surroundings() {
+	r.t.Helper()
+	put := func(path, name string, body m) {
+		r.t.Helper()
+		body["metadata"] = m{"name": name}
+		for _, a := range r.ask(path, "surroundings", &request{method: "POST", path: path, body: body}) {
+			if a.code != http.StatusCreated {
+				r.t.Fatalf("%s %s: %d %s", path, name, a.code, a.body)
+			}
+		}
+	}
+	for _, name := range []string{"default", "sa", "n0"} {
+		put("/api/v1/namespaces/default/serviceaccounts", name, m{})
+	}
+	put("/apis/node.k8s.io/v1/runtimeclasses", "n0", m{"handler": "h", "overhead": m{"podFixed": m{"cpu": "1"}}})
+	for i, policy := range []string{"PreemptLowerPriority", "Never"} {
+		put("/apis/scheduling.k8s.io/v1/priorityclasses", fmt.Sprintf("n%d", i), m{"value": 1 + i, "preemptionPolicy": policy})
+	}
+}
+
 // kind asks everything about one kind.
 func (r *run) kind(s *subject) {
 	r.t.Helper()
@@ -229,16 +252,30 @@ func (r *run) kind(s *subject) {
 	ask("delete badly", "DELETE", one, m{"propagationPolicy": "Other"})
 	ask("delete collection by bad selector", "DELETE", all+"?labelSelector=%21%21", nil)
 	ask("delete", "DELETE", one, m{"gracePeriodSeconds": 0})
+	if protected[s.name] {
+		see("get protected", one, "")
+		ask("take protection away", "PATCH", one, m{"metadata": m{"finalizers": nil}}, mergePatch)
+	}
 	ask("post to a name", "POST", one, s.object(x1))
 	ask("delete missing", "DELETE", one, nil)
 	ask("create x3", "POST", all, s.object(x3, labels("c", "1")))
 	ask("delete collection", "DELETE", all+"?labelSelector=c%3D1", m{"gracePeriodSeconds": 0})
 	see("list after", all+"?labelSelector=c%3D1", "")
+	if protected[s.name] {
+		ask("take protection of x3 away", "PATCH", all+"/"+x3, m{"metadata": m{"finalizers": nil}}, mergePatch)
+	}
 	watch()
 }
 
+// protected are kinds whose objects get a finalizer, which a controller of the cluster takes away.
+var protected = map[string]bool{"persistentvolumes": true, "persistentvolumeclaims": true}
+
 // variants are specs that some kinds are created with, besides.
 var variants = map[string][]m{
+	"pods": {
+		{"automountServiceAccountToken": true}, {"automountServiceAccountToken": nil}, {"serviceAccountName": "none"}, {"priorityClassName": "n1"}, {"priorityClassName": "none"},
+		{"priorityClassName": "system-node-critical"}, {"priority": 5}, {"runtimeClassName": "n0"}, {"runtimeClassName": "none"}, {"overhead": m{"cpu": "1"}}, {"nodeName": "none"},
+	},
 	"services": {
 		{"clusterIP": "None", "selector": m{"a": "b"}}, {"clusterIP": "None"}, {"clusterIP": "10.0.0.9"}, {"type": "ExternalName", "externalName": "a.io", "ports": nil},
 	},

@@ -42,7 +42,10 @@ var values = map[string]any{
 
 	// Pods.
 	"PodSpec.os": each{nil, m{"name": "linux"}}, "PodSpec.hostNetwork": each{false, true}, "PodSpec.hostUsers": each{true, false}, "PodSpec.hostPID": each{true, false}, "PodSpec.shareProcessNamespace": each{false, true},
-	"PodSpec.overhead": m{"cpu": "1"}, "PodSpec.nodeSelector": m{"k": "v"}, "PodSpec.restartPolicy": each{"Always", "Never", "OnFailure"}, "PodSpec.serviceAccount": "n0", "PodSpec.serviceAccountName": "n0",
+	// As the classes of [run.surroundings], which admission plugins compare with.
+	"PodSpec.runtimeClassName": "n0", "PodSpec.priorityClassName": each{"n0", "n1"}, "PodSpec.priority": each{1, 2}, "PodSpec.preemptionPolicy": each{"PreemptLowerPriority", "Never"},
+	"PodSpec.automountServiceAccountToken": each{false, true}, // a pod with an injected volume is not the one that was sent
+	"PodSpec.overhead":                     m{"cpu": "1"}, "PodSpec.nodeSelector": m{"k": "v"}, "PodSpec.restartPolicy": each{"Always", "Never", "OnFailure"}, "PodSpec.serviceAccount": "n0", "PodSpec.serviceAccountName": "n0",
 	"PodSpec.resources":        m{"limits": m{"cpu": "20", "memory": "10Gi"}, "requests": m{"cpu": "10", "memory": "10Gi"}},
 	"PodDNSConfig.nameservers": []string{"1.1.1.1"}, "PodDNSConfig.searches": []string{"a.b"}, "HostAlias.ip": "1.1.1.«N»", "HostAlias.hostnames": []string{"a.b", "c.d"}, "PodReadinessGate.conditionType": "a.b/c«N»",
 	"PodSecurityContext.sysctls": []m{{"name": "kernel.shm_rmid_forced", "value": "1"}}, "PodSecurityContext.fsGroupChangePolicy": each{"Always", "OnRootMismatch"},

@@ -1,7 +1,7 @@
 // Package celspec runs the suite that is published with the definition of the Common Expression Language through package cel.
 //
 // Tests that need messages of protocol buffers do not apply: the language here works on JSON-like data. The well-known types
-// that have a meaning as such data (durations, timestamps, wrappers, Struct) do. What fails is listed in testdata/failing.txt
+// that have a meaning as such data (durations, timestamps, wrappers, Struct) do. testdata/failing.txt lists the tests that fail
 // with the reason; the test fails when anything fails that is not listed, and when anything listed passes.
 package celspec
 

@@ -125,7 +125,7 @@ func (h *history) add(client int, at time.Time, in operation, out outcome) {
 }
 
 // resolved is the history with what watches know of writes that were not answered. Each writes a value of its own, so that one whose
-// value was seen was carried out, with the version that was seen, and any other was not while the test ran. What came of deletions stays unknown.
+// value was seen was carried out, with the version that was seen, and any other was not while the test ran. The outcome of deletions stays unknown.
 // Without it some histories take longer to be decided than anybody waits.
 func (h *history) resolved(seen []change) []porcupine.Operation {
 	versions := map[int]int64{}

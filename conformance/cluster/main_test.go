@@ -56,7 +56,7 @@ func run(m *testing.M, dir string) int {
 	return m.Run()
 }
 
-// member serves until it is killed. What it wrote is then with the system, if not on the disk, so that syncing would change nothing.
+// member serves until it is killed. Its writes are then in the page cache of the system, so that missing syncs would not be noticed.
 func member(args []string) error {
 	if len(args) != 5 {
 		return fmt.Errorf("%s has %d words, want 5", memberEnv, len(args))

@@ -2,7 +2,7 @@
 //
 // They are those of every package of the module sigs.k8s.io/controller-runtime, in the version that this module requires, whose tests
 // start a control plane: they start the folder of `keelson envtest-assets`. Most are specs of Ginkgo suites, which report what came
-// of each; a package without such counts its Go tests. What upstream has only the name of ("pending") does not count.
+// of each; a package without such counts its Go tests. Specs without a body ("pending") do not count.
 //
 // What cannot pass stands in [elsewhere] with its reason, and is run all the same: what begins to pass is to be taken off the list.
 package controllerruntime

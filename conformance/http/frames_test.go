@@ -167,7 +167,13 @@ var talks = []struct {
 		c.post("$R", nil, object2("whole"))
 		c.post("$R", nil, object2("parts")[:20], object2("parts")[20:], "")
 	}},
-	{"a body in large frames", func(c *conversation) { c.post("$R", nil, object2("large")+strings.Repeat(" ", 250<<10)) }},
+	{"a body in large frames", func(c *conversation) {
+		space := strings.Repeat(" ", 32<<10)
+		c.post("$R", nil, object2("large"), space, space, space, space, space, space, space)
+	}},
+	{"a frame of 200 KiB", func(c *conversation) {
+		c.post("/apis/demo.io/v1/namespaces/raw/nothings", nil, strings.Repeat(" ", 200<<10))
+	}},
 	{"no body", func(c *conversation) {
 		c.post("$R", nil)
 		c.post("$R", nil, "")

@@ -346,8 +346,8 @@ var kept = map[string]*regexp.Regexp{
 	"url":      regexp.MustCompile(`"apis/demo.io/v1":{"serverRelativeURL":\s*"([^"]*)"`),
 }
 
-// keep remembers parts of both sides' answers; not what one of them lacks: a page may end on one side, as the ledger has it, and what is
-// asked for then must be the same on both.
+// keep remembers parts of both sides' answers under a name, for later requests. A part that one side lacks is not kept, because later
+// requests must be the same on both sides: an intended difference may end a page on one side only.
 func (r *run) keep(name string, got [2]*answer) {
 	for part, re := range kept {
 		found := [2][][]byte{re.FindSubmatch(got[0].body), re.FindSubmatch(got[1].body)}

@@ -26,8 +26,8 @@ import (
 
 	"github.com/keelson-io/keelson/internal/testpeers"
 	"github.com/keelson-io/keelson/internal/testports"
-	"github.com/keelson-io/keelson/keelsontest"
 	"github.com/keelson-io/keelson/server"
+	"github.com/keelson-io/keelson/servertest"
 	"github.com/keelson-io/keelson/store/etcd"
 )
 
@@ -145,7 +145,7 @@ func startKeelson(t *testing.T) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := keelsontest.Start(t, keelsontest.Controllers(), keelsontest.Configure(func(c *server.Config) {
+	s := servertest.Start(t, servertest.Controllers(), servertest.Configure(func(c *server.Config) {
 		c.DisableAdmission = []string{"NamespaceLifecycle"}
 		c.Store = st
 		c.DisableFairness = true // as upstream's, whose answers say which objects of its own decided about them

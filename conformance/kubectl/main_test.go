@@ -5,7 +5,7 @@
 // against a server that only this function uses: kube-apiserver, or keelson under the name and with the flags of kube-apiserver. Both
 // run without a controller manager, so that functions that wait for one end early on both.
 //
-// A function that passes on kube-apiserver must pass here, and one that does not must get as far. What does not is listed in
+// A function that passes on kube-apiserver must pass here, and one that does not must get as far. The functions that do not are listed in
 // testdata/differences.txt with the reason; the test fails if another function differs, and if a listed one does not.
 //
 // KEELSON_BIN, KUBECTL_BIN, KUBE_APISERVER_BIN, ETCD_BIN and so on name programs to use in place of those that would be built.

@@ -1,7 +1,9 @@
 // Package kubeintegration runs Kubernetes' integration tests (k8s.io/kubernetes/test/integration) against the keelson binary.
 //
 // The tests are upstream's own, in the version that this module requires. They are copied out of the module cache as they are, save
-// for two files, which start the server: testdata/testserver.go and testdata/framework.go take their place. Where upstream's run
+// for two files, which start the server: testdata/testserver.go and testdata/framework.go take their place. The copy is a module of
+// another name, so that only what imports these files is compiled anew: its import paths in the tests change with it. A few tests start
+// the server for definitions alone, by upstream's fixture for it, which the file of conformance/integration replaces. Where upstream's run
 // kube-apiserver in the process of the test, these run the binary, under the name kube-apiserver and with the same flags. Each test
 // runs in a process of its own; all share one etcd, and each server has its own prefix there.
 //
@@ -14,11 +16,13 @@
 package kubeintegration
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,8 +38,11 @@ import (
 	"github.com/keelson-io/keelson/internal/testports"
 )
 
-// upstreamModule is whose tests are run.
-const upstreamModule = "k8s.io/kubernetes"
+// upstreamModule is whose tests are run, and copyModule is the name of the copy.
+const (
+	upstreamModule = "k8s.io/kubernetes"
+	copyModule     = "copy.keelson.io/kubernetes"
+)
 
 // What starts servers in upstream's module, and what takes its place.
 var (
@@ -48,11 +55,15 @@ var (
 		filepath.Join("cmd", "kube-apiserver", "app", "testing", "testserver.go"): testServer,
 		filepath.Join("test", "integration", "framework", "test_server.go"):       framework,
 	}
+
+	// copied are the folders whose packages are those of the copy. All others are upstream's.
+	copied = []string{filepath.Join("cmd", "kube-apiserver", "app", "testing"), filepath.Join("test", "integration")}
 )
 
 // packages are the packages of test/integration that are run.
 var packages = strings.Fields(`
-	apimachinery apiserver dryrun evictions`)
+	apimachinery apiserver apiserver/apply auth controlplane defaulttolerationseconds dryrun events evictions garbagecollector namespace pods
+	quota secrets serviceaccount`)
 
 var (
 	onlyPackages = flag.String("packages", "", "regular expression of upstream's packages to run; empty for all")
@@ -132,11 +143,18 @@ func newSuite(t *testing.T) *suite {
 	if out, err := exec.Command(keelson, "envtest-assets", assets).CombinedOutput(); err != nil {
 		t.Fatalf("envtest-assets: %v\n%s", err, out)
 	}
-	src, err := module.Copy(upstreamModule, replaced)
+	put, err := renamed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	modfile, err := module.File(dir, upstreamModule, src)
+	src, err := module.Copy(upstreamModule, put)
+	if err == nil {
+		err = copyFixtures(filepath.Join(src, "test", "integration", "fixtures"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	modfile, err := module.File(dir, copyModule, src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,10 +167,6 @@ func newSuite(t *testing.T) *suite {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", build, err, out)
 	}
-	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	tmp, err := os.MkdirTemp("", "ki-") // short: paths of sockets are below it
 	if err != nil {
 		t.Fatal(err)
@@ -161,9 +175,80 @@ func newSuite(t *testing.T) *suite {
 	return &suite{dir: dir, src: src, modfile: modfile, tests: tests, env: append(os.Environ(),
 		"KEELSON_KUBE_APISERVER="+filepath.Join(assets, "kube-apiserver"),
 		"KEELSON_TEST_CERTIFICATES="+filepath.Join(src, "cmd", "kube-apiserver", "app", "testing", "testdata"),
-		"KUBE_INTEGRATION_ETCD_URL="+startEtcd(t), "TMPDIR="+tmp, "PATH="+programs+string(filepath.ListSeparator)+os.Getenv("PATH"),
-		// Upstream's own fixture finds its files by these if it is built without paths of the machine.
-		"TEST_SRCDIR="+strings.TrimSpace(string(cache)), "TEST_WORKSPACE=.")}
+		"KEELSON_BIN="+keelson,
+		"KUBE_INTEGRATION_ETCD_URL="+startEtcd(t), "TMPDIR="+tmp, "PATH="+programs+string(filepath.ListSeparator)+os.Getenv("PATH"))}
+}
+
+// goLine is the line of a go.mod that says which version of the language the module is written in.
+var goLine = regexp.MustCompile(`(?m)^go .*$`)
+
+// renamed returns the files that are other ones in the copy: those in replaced, the name of the module, and the Go files below
+// copied, which import each other by the new name.
+func renamed() (map[string][]byte, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", upstreamModule).Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", upstreamModule, err)
+	}
+	from := strings.TrimSpace(string(out))
+	mod, err := os.ReadFile(filepath.Join(from, "go.mod"))
+	if err != nil {
+		return nil, err
+	}
+	put := map[string][]byte{"go.mod": fmt.Appendf(nil, "module %s\n\n%s\n", copyModule, goLine.Find(mod))}
+	for _, folder := range copied {
+		err := filepath.WalkDir(filepath.Join(from, folder), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || filepath.Ext(path) != ".go" {
+				return err
+			}
+			rel, err := filepath.Rel(from, path)
+			if err != nil {
+				return err
+			}
+			text, other := replaced[rel]
+			if !other {
+				if text, err = os.ReadFile(path); err != nil {
+					return err
+				}
+			}
+			for _, to := range copied {
+				for _, end := range []string{`"`, `/`} {
+					imports := `"` + upstreamModule + "/" + filepath.ToSlash(to) + end
+					text = bytes.ReplaceAll(text, []byte(imports), []byte(strings.Replace(imports, upstreamModule, copyModule, 1)))
+				}
+			}
+			put[rel] = bytes.ReplaceAll(text, []byte(`"`+fixtures+`"`), []byte(`"`+copyModule+`/test/integration/fixtures"`))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return put, nil
+}
+
+// fixtures is the package that starts upstream's server for definitions alone.
+const fixtures = "k8s.io/apiextensions-apiserver/test/integration/fixtures"
+
+// copyFixtures copies that package into a folder, with the file that starts the keelson binary.
+func copyFixtures(to string) error {
+	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", fixtures).Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w", fixtures, err)
+	}
+	from := strings.TrimSpace(string(out))
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	for _, path := range []string{filepath.Join(from, "etcd.go"), filepath.Join(from, "resources.go"), filepath.Join("..", "integration", "testdata", "server.go")} {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, filepath.Base(path)), text, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // runPackage builds the tests of a package and runs them.
@@ -176,7 +261,11 @@ func (s *suite) runPackage(t *testing.T, r *row, listed map[string]string) {
 		bin = filepath.Join(filepath.Dir(bin), "original", filepath.Base(bin))
 	}
 	if _, err := os.Stat(bin); err != nil {
-		cmd := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-modfile="+s.modfile, "-mod=mod", "-vet=off", "-o", bin, upstreamModule+"/test/integration/"+r.name)
+		from := copyModule
+		if *original {
+			from = upstreamModule
+		}
+		cmd := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-modfile="+s.modfile, "-mod=mod", "-vet=off", "-o", bin, from+"/test/integration/"+r.name)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", cmd, err, out)
 		}

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/keelson-io/keelson/authz/config"
-	"github.com/keelson-io/keelson/keelsontest"
 	"github.com/keelson-io/keelson/server"
+	"github.com/keelson-io/keelson/servertest"
 )
 
 // everything is a server that counts whatever a server counts. It returns its registry and a client.
@@ -49,7 +49,7 @@ func everything(t *testing.T) (*prometheus.Registry, *http.Client, string) {
 		{"issuer":{"url":"https://127.0.0.1:1","audiences":["a"]},"claimMappings":{"username":{"claim":"sub","prefix":""}}}]}`)
 	audit := write("audit.yaml", `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","rules":[{"level":"Metadata"}]}`)
 	metrics := prometheus.NewRegistry()
-	s := keelsontest.Start(t, keelsontest.Configure(func(c *server.Config) {
+	s := servertest.Start(t, servertest.Configure(func(c *server.Config) {
 		c.Metrics, c.Authorization, c.AuditPolicyFile = metrics, config.Flags{File: authorization}, audit
 		c.Authentication.ConfigFile, c.Authentication.Webhook.ConfigFile, c.AuditLog.Path = authentication, kubeconfig, filepath.Join(dir, "audit.log")
 	}))
@@ -113,7 +113,7 @@ const kubernetes = "k8s.io/kubernetes@v1.37.1"
 
 // TestMetrics compares the metrics.
 func TestMetrics(t *testing.T) {
-	want := readUpstream(t, "k8s.io/apiserver", "k8s.io/apiextensions-apiserver", kubernetes+" pkg/serviceaccount", kubernetes+" plugin/pkg/auth")
+	want := readUpstream(t, "k8s.io/apiserver", "k8s.io/apiextensions-apiserver", kubernetes+" pkg/serviceaccount", kubernetes+" plugin/pkg/auth", "k8s.io/pod-security-admission")
 	if len(want) < 150 {
 		t.Fatalf("only %d metrics were found in upstream's source", len(want))
 	}

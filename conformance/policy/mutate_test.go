@@ -253,7 +253,7 @@ func (r random) mutatingPolicy(name string) *admissionv1.MutatingAdmissionPolicy
 }
 
 // oneVersion makes sure that all policies of a request see the object in the same
-// version, its own or v1. What policies did in several versions is lost upstream
+// version, its own or v1. Upstream loses the mutations of policies in several versions
 // but for the last of them.
 func oneVersion(p *admissionv1.MutatingAdmissionPolicy, own bool) *admissionv1.MutatingAdmissionPolicy {
 	policy := admissionv1.Exact

@@ -43,12 +43,7 @@ func StartDefaultServer(t servertesting.Logger, flags ...string) (func(), *rest.
 	}
 	args := []string{"serve", "--data-dir", dir, "--secure-port", "0", "--etcd-servers", strings.Join(IntegrationEtcdServers(), ","),
 		"--etcd-prefix", prefix, "--disable-admission-plugins", "NamespaceLifecycle"}
-	for _, f := range flags {
-		// Keelson's cache is no option: it is proven current, not used or passed by.
-		if !strings.HasPrefix(f, "--watch-cache=") {
-			args = append(args, f)
-		}
-	}
+	args = append(args, flags...)
 	config, stop, err := run(t, dir, args)
 	if err != nil {
 		os.RemoveAll(dir)
