@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -221,8 +222,15 @@ func (r *repository) checkDocument(path, text string) (complaints []string) {
 			}
 		}
 	}
-	if path == "docs/compat.md" || path == "docs/limits.md" {
+	switch path {
+	case "docs/compat.md":
 		complaints = append(complaints, r.checkLedger(text)...)
+	case "docs/limits.md":
+		complaints = append(complaints, r.checkLedger(text)...)
+		complaints = append(complaints, r.checkProofs(text)...)
+	case "docs/security.md":
+		complaints = append(complaints, r.checkProofs(text)...)
+		complaints = append(complaints, checkActors(text)...)
 	}
 	return complaints
 }
@@ -245,7 +253,7 @@ func (r *repository) checkLedger(text string) (complaints []string) {
 		cells := strings.Split(strings.Trim(line, "|"), " | ")
 		last := strings.TrimSpace(cells[len(cells)-1])
 		switch {
-		case last == "test" || last == "tests":
+		case last == "test" || last == "tests" || last == "where":
 			inTable = true
 		case !inTable || strings.HasPrefix(last, "---"):
 		default:
@@ -257,6 +265,77 @@ func (r *repository) checkLedger(text string) (complaints []string) {
 			if !ok {
 				complaints = append(complaints, "no test or package with tests in the last column of: "+line[:min(120, len(line))])
 			}
+		}
+	}
+	return complaints
+}
+
+// tableRow is a row of a table in a document, with the words in the head of its last column.
+type tableRow struct {
+	column string
+	cells  []string
+}
+
+// tables returns the rows of all tables of a document.
+func tables(text string) (rows []tableRow) {
+	column := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "|") {
+			column = ""
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "|"), " | ")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch last := cells[len(cells)-1]; {
+		case column == "":
+			column = last
+		case strings.HasPrefix(last, "---"):
+		default:
+			rows = append(rows, tableRow{column, cells})
+		}
+	}
+	return rows
+}
+
+// reasons are words of a row that say why there is nothing to test.
+var reasons = regexp.MustCompile(`does not apply, because|not used|only|fixed in`)
+
+// checkProofs wants a test, with its package, in each row of the tables whose last column says where bounds and promises are tested.
+// A row may have a dash instead if it says why there is nothing to test.
+func (r *repository) checkProofs(text string) (complaints []string) {
+	for _, row := range tables(text) {
+		last := row.cells[len(row.cells)-1]
+		switch {
+		case row.column != "test" && row.column != "where":
+		case last == "–" && reasons.MatchString(strings.Join(row.cells, " ")):
+		case !namedTests.MatchString(last):
+			complaints = append(complaints, "no package and test in the last column of the row "+row.cells[0])
+		}
+	}
+	return complaints
+}
+
+// checkActors wants, for each actor of the threat model, what is promised and tested, and what is not promised.
+func checkActors(text string) (complaints []string) {
+	_, actors, _ := strings.Cut(text, "\n## Who attacks")
+	actors, _, _ = strings.Cut(actors, "\n## ")
+	sections := strings.Split(actors, "\n### ")
+	if len(sections) < 9 {
+		complaints = append(complaints, "lacks actors: want those of a server, from an anonymous client to the holder of the disk")
+	}
+	for _, section := range sections[1:] {
+		name, _, _ := strings.Cut(section, "\n")
+		promises := 0
+		for _, row := range tables(section) {
+			if row.column == "test" {
+				promises++
+			}
+		}
+		if promises < 3 || !strings.Contains(section, "\nNot promised:\n\n- ") {
+			complaints = append(complaints, name+": got "+strconv.Itoa(promises)+" promises, want at least three with their tests, and what is not promised")
 		}
 	}
 	return complaints
@@ -299,13 +378,27 @@ func TestLinkCheck(t *testing.T) {
 		{"a test of another package", "`docs` TestRoute", "there is no such test in this package"},
 		{"a missing test without a package", "TestGone", "names TestGone: there is no such test"},
 		{"a line without a test", "| a | test |\n| --- | --- |\n| b | none |\n", "no test or package with tests in the last column"},
-		{"a line with a package", "| a | test |\n| --- | --- |\n| b | `api` |\n", ""},
+		{"a line with a package", "| a | test |\n| --- | --- |\n| b | `api` |\n", "no package and test"},
 	}
 	for _, test := range tests {
 		got := strings.Join(r.checkDocument("docs/limits.md", test.text), "; ")
 		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
+	}
+	for text, want := range map[string]string{
+		"| a | where |\n| --- | --- |\n| b | `api` TestRoute |\n":                                     "",
+		"| a | where |\n| --- | --- |\n| b | `api` |\n":                                               "no package and test",
+		"| a | b | test |\n| --- | --- | --- |\n| c | does not apply, because it is not here | – |\n": "",
+		"| a | b | test |\n| --- | --- | --- |\n| c | it is refused | – |\n":                          "no package and test",
+	} {
+		if got := strings.Join(r.checkProofs(text), "; "); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+	if got := strings.Join(checkActors("\n## Who attacks\n\n### A node\n\n| a | test |\n| --- | --- |\n| b | `api` TestRoute |\n\n## Defaults\n"), "; "); !strings.Contains(got, "A node: got 1 promises") ||
+		!strings.Contains(got, "lacks actors") {
+		t.Errorf("an actor with one promise: got %q", got)
 	}
 	for text, want := range map[string]string{
 		"see api/route.go, route.go and TestRoute": "", "see api/gone.go": "api/gone.go, which does not exist",
