@@ -144,61 +144,95 @@ func isReady(d *jsondoc.Doc) bool {
 
 // allocateIP allocates an address of a family for a service: the requested one, or any if asked is
 // "".
-func (a *Allocator) allocateIP(ctx context.Context, family corev1.IPFamily, asked string, of networkingv1.ParentReference, dryRun bool) (string, error) {
+func (a *Allocator) allocateIP(ctx context.Context, family corev1.IPFamily, asked string, of networkingv1.ParentReference, dryRun bool) (reservation, error) {
 	res := a.Cache.Resource(a.Kinds.Load().Lookup(networkingv1.GroupName, "servicecidrs").StoragePrefix)
 	if err := res.Fresh(ctx); err != nil {
-		return "", err
+		return reservation{}, err
 	}
 	ranges := a.ranges(family)
 	if asked != "" {
-		return asked, a.allocateAsked(ctx, asked, ranges, of, dryRun)
+		uid, err := a.allocateAsked(ctx, asked, ranges, of, dryRun)
+		return reservation{asked, uid}, err
 	}
 	if dryRun && len(ranges) > 0 {
-		return ranges[0].prefix.Addr().String(), nil // as upstream says: nobody's
+		return reservation{ip: ranges[0].prefix.Addr().String()}, nil // the network's own, as upstream
 	}
-	ip, err := a.allocateFrom(ctx, ranges, of)
+	r, err := a.allocateFrom(ctx, ranges, of)
 	if errors.Is(err, errFull) { // as far as the cache knows
 		if err := a.Cache.Resource(a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses").StoragePrefix).Fresh(ctx); err != nil {
-			return "", err
+			return reservation{}, err
 		}
-		ip, err = a.allocateFrom(ctx, ranges, of)
+		r, err = a.allocateFrom(ctx, ranges, of)
 	}
-	return ip, err
+	return r, err
 }
 
 // allocateFrom allocates any address of the ranges, the reserved parts last.
-func (a *Allocator) allocateFrom(ctx context.Context, ranges []*addressRange, of networkingv1.ParentReference) (string, error) {
+func (a *Allocator) allocateFrom(ctx context.Context, ranges []*addressRange, of networkingv1.ParentReference) (reservation, error) {
 	for _, r := range ranges {
 		for _, part := range [][2]uint64{{r.reserved, r.size - r.reserved}, {0, r.reserved}} {
-			ip, err := a.allocateAny(ctx, r, part[0], part[1], of)
+			got, err := a.allocateAny(ctx, r, part[0], part[1], of)
 			if !errors.Is(err, errFull) {
-				return ip, err
+				return got, err
 			}
 		}
 	}
-	return "", errFull
+	return reservation{}, errFull
 }
 
-// allocateAsked allocates a requested address.
-func (a *Allocator) allocateAsked(ctx context.Context, asked string, ranges []*addressRange, of networkingv1.ParentReference, dryRun bool) error {
+// allocateAsked allocates a requested address, and returns the UID of its IPAddress. It returns "" if
+// the address was reserved for a service of the same name, which is taken over.
+func (a *Allocator) allocateAsked(ctx context.Context, asked string, ranges []*addressRange, of networkingv1.ParentReference, dryRun bool) (uid string, err error) {
 	addr, err := netip.ParseAddr(asked)
 	if err != nil {
-		return err
+		return "", err
 	}
 	in := slices.ContainsFunc(ranges, func(r *addressRange) bool { return r.has(addr) })
 	switch {
 	case dryRun && !in && len(ranges) > 0:
-		return refusal(fmt.Sprintf("the provided IP (%v) is not in the valid range. The range of valid IPs is %s", addr, ranges[0].prefix))
+		return "", refusal(fmt.Sprintf("the provided IP (%v) is not in the valid range. The range of valid IPs is %s", addr, ranges[0].prefix))
 	case !in:
-		return errElsewhere
+		return "", errElsewhere
 	case dryRun:
-		return nil
+		return "", nil
 	}
-	return a.create(ctx, addr, of)
+	uid, err = a.create(ctx, addr, of)
+	if !errors.Is(err, errTaken) {
+		return uid, err
+	}
+	return "", a.takeOver(ctx, addr, of)
+}
+
+// takeOver replaces the IPAddress that was reserved for a service of the same name, which was not
+// stored with it. The new IPAddress has another UID, so that the change that reserved the address
+// does not release it any more.
+func (a *Allocator) takeOver(ctx context.Context, addr netip.Addr, of networkingv1.ParentReference) error {
+	k, services := a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses"), a.Kinds.Load().Lookup("", "services")
+	got, err := a.load(ctx, k, k.Key("", addr.String()))
+	if err != nil {
+		return err
+	}
+	if got != nil {
+		if got.parent != of || !got.isManaged(addr) {
+			return errTaken
+		}
+		s, err := a.load(ctx, services, services.Key(of.Namespace, of.Name))
+		if err != nil {
+			return err
+		}
+		if s != nil && slices.Contains(s.ips, addr.String()) {
+			return errTaken
+		}
+		if err := a.remove(ctx, k, addr.String(), got.uid); err != nil {
+			return err
+		}
+	}
+	_, err = a.create(ctx, addr, of)
+	return err
 }
 
 // allocateAny allocates one of the n addresses that begin at an offset of a range.
-func (a *Allocator) allocateAny(ctx context.Context, r *addressRange, offset, n uint64, of networkingv1.ParentReference) (ip string, err error) {
+func (a *Allocator) allocateAny(ctx context.Context, r *addressRange, offset, n uint64, of networkingv1.ParentReference) (got reservation, err error) {
 	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses")
 	known := a.Cache.Resource(k.StoragePrefix).Snapshot()
 	err = errFull
@@ -207,18 +241,20 @@ func (a *Allocator) allocateAny(ctx context.Context, r *addressRange, offset, n 
 		if _, taken := known.Get(k.Key("", text)); taken {
 			return true
 		}
-		if err = a.create(ctx, addr, of); errors.Is(err, errTaken) { // by somebody quicker
+		uid := ""
+		if uid, err = a.create(ctx, addr, of); errors.Is(err, errTaken) { // by a request that was faster
 			err = errFull
 			return true
 		}
-		ip = text
+		got = reservation{text, uid}
 		return false
 	})
-	return ip, err
+	return got, err
 }
 
-// create creates the IPAddress of a service. It returns errTaken if there is one.
-func (a *Allocator) create(ctx context.Context, addr netip.Addr, of networkingv1.ParentReference) error {
+// create creates the IPAddress of a service, and returns its UID. It returns errTaken if there is
+// one.
+func (a *Allocator) create(ctx context.Context, addr netip.Addr, of networkingv1.ParentReference) (uid string, err error) {
 	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses")
 	body, err := json.Marshal(&networkingv1.IPAddress{
 		TypeMeta: metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "IPAddress"},
@@ -228,14 +264,12 @@ func (a *Allocator) create(ctx context.Context, addr netip.Addr, of networkingv1
 		Spec: networkingv1.IPAddressSpec{ParentRef: &of},
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := a.API.Create(ctx, k, "", addr.String(), body); exists(err) {
-		return errTaken
-	} else if err != nil {
-		return err
+	if uid, err = a.API.Create(ctx, k, "", addr.String(), body); exists(err) {
+		return "", errTaken
 	}
-	return nil
+	return uid, err
 }
 
 // ManagedBy is the value of the label managed-by of the IPAddresses of services.
@@ -285,7 +319,7 @@ func (a *Allocator) ensureRange(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := a.API.Create(ctx, k, "", defaultRange, body); err != nil && !exists(err) {
+		if _, err := a.API.Create(ctx, k, "", defaultRange, body); err != nil && !exists(err) {
 			return err
 		}
 	}

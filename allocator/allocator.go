@@ -13,8 +13,10 @@
 //
 //   - An address or port is reserved by a compare-and-swap before the service that has it is
 //     stored. So of all servers that share a store, none gives it to another service.
-//   - If it is not known whether a service was stored, its addresses and ports stay reserved.
-//     [Allocator.Run] releases them if the service does not exist a minute later.
+//   - If it is not known whether a service was stored, its addresses and ports stay reserved. A
+//     service of the same name that asks for the address takes it over at once. The next start of a
+//     server that has the store for itself releases them. [Allocator.Run] releases them if the
+//     service does not exist a minute later.
 //   - Older servers stored services without reserving anything. The addresses and ports of these
 //     services are reserved before any new ones are.
 //   - A dry run writes nothing.
@@ -31,6 +33,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,8 +55,9 @@ import (
 
 // API is the part of the API that the allocator calls, as a client would.
 type API interface {
-	// Create creates an object from its JSON. It returns the status AlreadyExists if there is one.
-	Create(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error
+	// Create creates an object from its JSON, and returns its UID. It returns the status
+	// AlreadyExists if there is one.
+	Create(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) (uid string, err error)
 	// Remove deletes an object, if it fulfils the preconditions.
 	Remove(ctx context.Context, k *kind.Kind, namespace, name string, o *meta.DeleteOptions) error
 	// Apply applies a configuration to an object or a subresource of it.
@@ -74,6 +78,11 @@ type Allocator struct {
 	// family. The first has the addresses of services that do not name a family.
 	Ranges []netip.Prefix
 	Ports  utilnet.PortRange // of nodes
+
+	// Exclusive reports that no other server uses the store. Then an address or port that is reserved
+	// at the start, and that no stored service has, was left by a server that ended between the
+	// reservation and the write of the service. It is released at once.
+	Exclusive bool
 
 	// Patience is how long an address or port may be reserved before its service is stored. It must
 	// be longer than a request can last. 0 means a minute.
@@ -179,10 +188,16 @@ func (a *Allocator) families() []corev1.IPFamily {
 type claims struct {
 	a          *Allocator
 	of         networkingv1.ParentReference
-	addresses  []string // reserved
-	ports      []int32  // reserved
+	addresses  []reservation
+	ports      []int32 // reserved
 	freed      []string
 	freedPorts []int32
+}
+
+// reservation is an address that a change of a service reserves.
+type reservation struct {
+	ip  string
+	uid string // of the IPAddress; "": it was another change's before, which may still store the service
 }
 
 // isEmpty reports whether there is nothing to release, whatever the outcome of the write.
@@ -207,18 +222,26 @@ func (c *claims) allocate(ctx context.Context, s, was *corev1.Service, dryRun bo
 // finish releases the addresses and ports that are not needed any more: those of the old service if
 // the new one was stored, else those that were reserved for the new one.
 func (c *claims) finish(stored bool) {
-	ips, ports := c.freed, c.freedPorts
+	ips, ports, unused := c.freed, c.freedPorts, []reservation(nil)
 	if !stored {
-		ips, ports = c.addresses, c.ports
+		ips, ports, unused = nil, c.ports, c.addresses
 	}
-	if len(ips)+len(ports) == 0 {
+	if len(ips)+len(ports)+len(unused) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUp)
 	defer cancel()
-	for _, ip := range ips {
-		if err := c.a.releaseAddress(ctx, ip, c.of); err != nil {
+	later := func(ip string, err error) {
+		if err != nil {
 			c.a.Logger.Warn("address of a service will be released later", "address", ip, "error", err)
+		}
+	}
+	for _, ip := range ips {
+		later(ip, c.a.releaseAddress(ctx, ip, c.of))
+	}
+	for _, r := range unused {
+		if r.uid != "" {
+			later(r.ip, c.a.remove(ctx, c.a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses"), r.ip, r.uid))
 		}
 	}
 	if err := c.a.ports.release(ctx, c.a, ports); err != nil {
@@ -279,7 +302,7 @@ func (c *claims) allocateAddress(ctx context.Context, s *corev1.Service, i int, 
 	case !dryRun:
 		c.addresses = append(c.addresses, given)
 	}
-	spec.ClusterIPs[i] = given
+	spec.ClusterIPs[i] = given.ip
 	return nil
 }
 
@@ -348,8 +371,8 @@ func write(d *jsondoc.Doc, s *corev1.Service, before [2][]byte) error {
 	return nil
 }
 
-// ready makes sure, once, that the addresses and ports of all stored services are reserved, and
-// that there is a range of addresses.
+// ready makes sure, once, that the addresses and ports of all stored services are reserved, that
+// there is a range of addresses, and that nothing else is reserved if no other server uses the store.
 func (a *Allocator) ready(ctx context.Context) error {
 	a.begin.Lock()
 	defer a.begin.Unlock()
@@ -360,23 +383,34 @@ func (a *Allocator) ready(ctx context.Context) error {
 		return err
 	}
 	services := a.Kinds.Load().Lookup("", "services")
+	used, exclusive := map[string]bool{}, a.Exclusive
 	_, err := store.Each(ctx, a.Store, services.StoragePrefix+"/", 0, func(it *store.Item) error {
 		d := jsondoc.Get()
 		defer d.Release()
 		if services.Storage.Load(d, it.Value, it.Rev) != nil {
-			return nil // nobody can tell what it has
+			exclusive = false // it is not known what the service has
+			return nil
 		}
 		s, _, err := read(d)
 		if err != nil {
+			exclusive = false
 			return nil
 		}
 		networking.Normalize(s, nil)
+		for _, ip := range addresses(s) {
+			used[ip] = true
+		}
 		return a.reserveAddresses(ctx, s)
 	})
 	if err != nil {
 		return err
 	}
-	if err := a.ports.begin(ctx, a); err != nil {
+	if exclusive {
+		if err := a.releaseUnused(ctx, used); err != nil {
+			return err
+		}
+	}
+	if err := a.ports.begin(ctx, a, exclusive); err != nil {
 		return err
 	}
 	a.begun = true
@@ -392,11 +426,26 @@ func (a *Allocator) reserveAddresses(ctx context.Context, s *corev1.Service) err
 		if _, ok := a.Cache.Resource(k.StoragePrefix).Get(k.Key("", ip)); ok || !slices.ContainsFunc(ranges, func(r *addressRange) bool { return r.has(addr) }) {
 			continue
 		}
-		if err := a.create(ctx, addr, ref(s)); err != nil && !errors.Is(err, errTaken) {
+		if _, err := a.create(ctx, addr, ref(s)); err != nil && !errors.Is(err, errTaken) {
 			return err
 		}
 	}
 	return nil
+}
+
+// releaseUnused deletes the IPAddresses of services that are not in used.
+func (a *Allocator) releaseUnused(ctx context.Context, used map[string]bool) error {
+	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses")
+	_, err := store.Each(ctx, a.Store, k.StoragePrefix+"/", 0, func(it *store.Item) error {
+		got, err := parse(k, it.Value, it.Rev)
+		ip := strings.TrimPrefix(it.Key, k.StoragePrefix+"/")
+		if err != nil || used[ip] || got.labels[networkingv1.LabelManagedBy] != ManagedBy {
+			return nil
+		}
+		a.Logger.Info("address without a service is released", "address", ip, "service", got.parent.Namespace+"/"+got.parent.Name)
+		return a.remove(ctx, k, ip, got.uid)
+	})
+	return err
 }
 
 // exists reports whether an error has the reason AlreadyExists.

@@ -73,9 +73,9 @@ func (r *rangeAllocation) encode() ([]byte, error) {
 	return kind.WrapProtobuf(raw, "v1", "RangeAllocation")
 }
 
-// begin reserves the ports of all stored services. The ports of a value with another range stay
-// reserved as far as they are in this range.
-func (p *ports) begin(ctx context.Context, a *Allocator) error {
+// begin reserves the ports of all stored services. If exclusive, it releases all other ports. If
+// not, the ports of a value with another range stay reserved as far as they are in this range.
+func (p *ports) begin(ctx context.Context, a *Allocator, exclusive bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
@@ -85,7 +85,7 @@ func (p *ports) begin(ctx context.Context, a *Allocator) error {
 			return err
 		}
 		bits := new(big.Int)
-		if !gone {
+		if !gone && !exclusive {
 			if bits, err = a.translate(item.Value); err != nil {
 				return err
 			}

@@ -240,7 +240,7 @@ func (a *Allocator) mendService(ctx context.Context, services, ips *kind.Kind, k
 			}
 		}
 		a.Logger.Info("address of a service was not reserved", "service", namespace+"/"+name, "address", ip)
-		if err := a.create(ctx, addr, of); err != nil && !errors.Is(err, errTaken) {
+		if _, err := a.create(ctx, addr, of); err != nil && !errors.Is(err, errTaken) {
 			return err
 		}
 	}

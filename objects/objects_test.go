@@ -301,7 +301,7 @@ func TestDryRunsWriteNothing(t *testing.T) {
 func TestWriterNamesItsManager(t *testing.T) {
 	s := newTested(t)
 	w := s.Writer(Server(), "gardener")
-	if err := w.Create(t.Context(), s.ref.Kind, "", "a", []byte(body(""))); err != nil {
+	if _, err := w.Create(t.Context(), s.ref.Kind, "", "a", []byte(body(""))); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Ensure(t.Context(), s.ref.Kind, "", "a", []byte(body(`"size":3`))); err != nil {

@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -113,24 +114,26 @@ func (w Writer) Ensure(ctx context.Context, k *kind.Kind, namespace, name string
 	if _, ok := w.verbs.Cache.Resource(k.StoragePrefix).Newest(k.Key(namespace, name)); ok {
 		return nil
 	}
-	err := w.Create(ctx, k, namespace, name, body)
+	_, err := w.Create(ctx, k, namespace, name, body)
 	if err != nil && status.From(err).Reason == metav1.StatusReasonAlreadyExists {
 		return nil
 	}
 	return err
 }
 
-// Create creates an object of a body. It returns AlreadyExists if there is one.
-func (w Writer) Create(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error {
+// Create creates an object of a body, and returns its UID. It returns AlreadyExists if there is one.
+func (w Writer) Create(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) (uid string, err error) {
 	// Decode fills in defaults, as for a client's body.
 	d := jsondoc.Get()
 	defer d.Release()
 	ref := RefTo(k, namespace, name)
 	if _, err := ref.Version.Decode(d, body); err != nil {
-		return err
+		return "", err
 	}
-	_, err := w.verbs.Create(ctx, w.caller, ref, d, w.options())
-	return err
+	if _, err := w.verbs.Create(ctx, w.caller, ref, d, w.options()); err != nil {
+		return "", err
+	}
+	return strings.Clone(meta.Object{Doc: d}.UID()), nil
 }
 
 // EnsureNamespace creates a namespace unless it exists.

@@ -112,7 +112,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
 	s.governMemory()
 	s.allocator = &allocator.Allocator{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, API: s.writer(objects.ServerManager),
-		Status: s.writer(allocator.StatusManager), Ranges: s.network.services, Ports: s.network.nodePorts}
+		Status: s.writer(allocator.StatusManager), Ranges: s.network.services, Ports: s.network.nodePorts, Exclusive: s.embedsStore()}
 	s.objects.Claimer = s.allocator
 	s.authz.aggregator.API = s.writer(roles.Manager)
 	s.crds = &definitions.Controller{Kinds: s.kinds, Compiler: compiler, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.writer(objects.ServerManager).Delete, Converter: p.converter, Note: s.announceStatus}

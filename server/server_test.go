@@ -52,7 +52,7 @@ func startWith(t *testing.T, c Config, before func(*Server)) *running {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	if c.Store == nil {
+	if c.Store == nil && c.Database == nil {
 		c.Database = etcd.Database{}
 	}
 	ctx, stop := context.WithCancel(context.Background())

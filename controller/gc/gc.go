@@ -61,7 +61,7 @@ type API interface {
 	// Modify changes an object. It returns the errors of fn unchanged.
 	Modify(ctx context.Context, k *kind.Kind, namespace, name string, fn func(meta.Object) error) error
 	// Create creates an object from its JSON.
-	Create(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error
+	Create(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) (uid string, err error)
 }
 
 // Controller deletes objects that have lost their owners. Its fields are set before Run.

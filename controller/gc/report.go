@@ -86,7 +86,7 @@ func (c *Controller) send(ctx context.Context, events *kind.Kind, e *corev1.Even
 	if err != nil {
 		return err
 	}
-	if err := c.API.Create(ctx, events, e.Namespace, e.Name, text); err != nil {
+	if _, err := c.API.Create(ctx, events, e.Namespace, e.Name, text); err != nil {
 		return err
 	}
 	c.told.UpdateState(e)

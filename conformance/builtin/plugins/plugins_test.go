@@ -191,7 +191,7 @@ func (s *sides) openOurs(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &m); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Create(t.Context(), s.kinds.Load().Lookup(group, resource), m.Metadata.Namespace, m.Metadata.Name, []byte(text)); err != nil {
+		if _, err := w.Create(t.Context(), s.kinds.Load().Lookup(group, resource), m.Metadata.Namespace, m.Metadata.Name, []byte(text)); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
 	}
