@@ -2,9 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -59,7 +59,7 @@ func TestControllersAreSwitched(t *testing.T) {
 	s.do(t, 201, "POST", ns+"/team/configmaps", []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`))
 	s.do(t, 200, "DELETE", ns+"/team/configmaps/a", []byte(`{"propagationPolicy":"Foreground"}`))
 	s.do(t, 200, "DELETE", ns+"/team", nil)
-	time.Sleep(200 * time.Millisecond) // for those who do not run
+	s.passes(t)
 	if b := string(s.do(t, 200, "GET", ns+"/team", nil)); !strings.Contains(b, "Terminating") {
 		t.Errorf("got %s", b)
 	}
@@ -68,6 +68,19 @@ func TestControllersAreSwitched(t *testing.T) {
 	}
 	s.do(t, 404, "GET", ns+"/default/serviceaccounts/default", nil)
 	refuses(t, `controllers: got "nodes", want *, or one of`, "serve", "--data-dir", t.TempDir(), "--secure-port", "0", "--controllers", "nodes")
+}
+
+// passes waits until the controllers that run have seen all changes before the call: the one that
+// aggregates roles has seen a later one.
+func (s *server) passes(t *testing.T) {
+	t.Helper()
+	const roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+	const role = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":%q,"labels":{"fence":"a"}},%s}`
+	s.do(t, 201, "POST", roles, fmt.Appendf(nil, role, "part", `"rules":[{"apiGroups":["fence.io"],"resources":["x"],"verbs":["get"]}]`))
+	s.do(t, 201, "POST", roles, fmt.Appendf(nil, role, "whole", `"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"fence":"a"}}]}`))
+	eventually(t, "the role has the rules of the other", func() bool {
+		return strings.Contains(string(s.do(t, 200, "GET", roles+"/whole", nil)), "fence.io")
+	})
 }
 
 func uidOf(t *testing.T, object []byte) string {

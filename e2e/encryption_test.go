@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // encryptionConfig writes an EncryptionConfiguration for Secrets and custom resources; keys are name=byte.
@@ -142,14 +141,12 @@ func TestEncryptionAtRest(t *testing.T) {
 // eventually waits until a line of the metrics has both texts in it.
 func (s *server) eventually(t *testing.T, name, value string) {
 	t.Helper()
-	var metrics []byte
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		metrics = s.do(t, 200, "GET", "/metrics", nil)
-		for line := range strings.Lines(string(metrics)) {
+	eventually(t, fmt.Sprintf("a line of the metrics begins with %s and has %s in it", name, value), func() bool {
+		for line := range strings.Lines(string(s.do(t, 200, "GET", "/metrics", nil))) {
 			if strings.HasPrefix(line, name) && strings.Contains(line, value) {
-				return
+				return true
 			}
 		}
-	}
-	t.Fatalf("no line of the metrics begins with %s and has %s in it", name, value)
+		return false
+	})
 }

@@ -112,8 +112,6 @@ func fillDisk(t *testing.T) {
 	// The server's own files may take all that it writes below: three segments of the log of 64 MiB, the database, a snapshot.
 	disk := newDisk(t, "800m")
 	leave := disk.leave
-	// look waits until the server looks at the free space again at its next write.
-	look := func() { time.Sleep(300 * time.Millisecond) }
 	s := newServer(t)
 	s.dir = filepath.Join(disk.dir, "data")
 	leave(100)
@@ -131,16 +129,27 @@ func fillDisk(t *testing.T) {
 			t.Errorf("%s %s: got %s, want %q", method, path, got, full)
 		}
 	}
+	// look waits until the server knows how much space is free, which it finds out with a write from
+	// time to time: changes of an object are answered with the code then.
+	look := func(want int) {
+		t.Helper()
+		n := 0
+		eventually(t, fmt.Sprintf("writes are answered with %d", want), func() bool {
+			n++
+			code, got, err := s.try("PATCH", configMapList+"/c10", fmt.Appendf(nil, `{"data":{"n":"%d"}}`, n), "Content-Type", "application/merge-patch+json")
+			return err == nil && code == want && (code == 200 || strings.Contains(string(got), full))
+		})
+	}
 	process := s.cmd.Process.Pid
 	for round := range 2 {
 		leave(40)
-		look()
+		look(500)
 		refused("POST", configMapList, fmt.Sprintf(body, "refused"))
 		s.do(t, 200, "DELETE", fmt.Sprintf("%s/c%d", configMapList, round), nil)
 		// The disk fills up between a write and the commit of the database: the server stands still meanwhile. Pages beyond the
 		// file's first 16 MiB have no blocks unless the server reserved them.
 		leave(150)
-		look()
+		look(200)
 		for i := range 8 {
 			putConfigMap(t, s, fmt.Sprintf("large%d-%d", round, i), 1_000_000)
 		}
@@ -151,14 +160,14 @@ func fillDisk(t *testing.T) {
 		if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		look()
+		look(500)
 		refused("POST", configMapList, fmt.Sprintf(body, "refused"))
 		refused("DELETE", configMapList+"/c9", "")
 		s.do(t, 200, "GET", configMapList+"/c9", nil)
 		s.do(t, 200, "GET", configMapList, nil)
 		s.do(t, 200, "GET", "/readyz", nil)
 		leave(150)
-		look()
+		look(200)
 		s.do(t, 201, "POST", configMapList, fmt.Appendf(nil, body, fmt.Sprintf("after%d", round)))
 	}
 	if s.cmd.Process.Pid != process || !s.running() {

@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/keelson-io/keelson/internal/testkit"
 )
 
 // This file lets one client do its worst with connections, while others go on to be served.
@@ -280,14 +282,10 @@ func TestStalledConnectionsEnd(t *testing.T) {
 	}
 	ask := "GET /openapi/v2 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + malloryToken + "\r\n\r\n"
 	io.WriteString(conn, strings.Repeat(ask, 20))
-	deadline := time.Now().Add(20 * time.Second)
-	for time.Now().Before(deadline) {
-		if _, err := io.WriteString(conn, "G"); err != nil {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Error("the connection is open still")
+	eventually(t, "the connection is closed", func() bool {
+		_, err := io.WriteString(conn, "G")
+		return err != nil
+	})
 }
 
 // TestHeadersThatDoNotEnd lets strangers send headers without an end. All strangers share one
@@ -447,11 +445,10 @@ func TestClientsThatAreGoneAreNoticed(t *testing.T) {
 		}
 		tcp.Close()
 	}
-	for end := time.Now().Add(30 * time.Second); open() > before+20; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d files are open 30 s after their clients have gone, %d before", open(), before)
-		}
-	}
+	testkit.EventuallySay(t, func() (string, bool) {
+		now := open()
+		return fmt.Sprintf("the files of clients that have gone are closed: %d are open, %d before", now, before), now <= before+20
+	})
 }
 
 // open begins the headers of the first stream, which do not end.

@@ -8,9 +8,12 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"k8s.io/klog/v2"
 
 	"github.com/keelson-io/keelson/internal/testdir"
 	"github.com/keelson-io/keelson/internal/testprogram"
@@ -24,6 +27,9 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M, dir string) int {
+	// The log of client-go would hide the message of a test that fails.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	for _, b := range []struct {
 		bin              *string
 		variable, folder string

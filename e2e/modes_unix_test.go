@@ -81,8 +81,8 @@ func TestVolumeOfAGroup(t *testing.T) {
 	if info, err := os.Stat(s.dir); err != nil || info.Mode().Perm() != 0o775 || info.Mode()&fs.ModeSetgid == 0 {
 		t.Errorf("mode of a directory that the server did not make: %v, %v", info.Mode(), err)
 	}
-	if log := s.log.String(); strings.Contains(log, "WARN") {
-		t.Errorf("the log warns:\n%s", log)
+	if log := s.log.String(); strings.Contains(log, "other users") {
+		t.Errorf("the log warns of what is closed to others:\n%s", log)
 	}
 }
 

@@ -229,18 +229,19 @@ func (o *offline) try(object map[string]any, damages int) {
 	}
 	path := at.path + "/" + fmt.Sprint(objectOf(o.T, stored)["metadata"].(map[string]any)["name"])
 	changed, statuses := len(o.asked[1]), len(o.asked[2])
-	for deadline := time.Now().Add(time.Minute); ; {
+	eventually(o.T, path+" stays as it is while changes of it are tried", func() bool {
 		o.askChanges(at, path, stored, damages)
 		// Controllers write some objects soon after they are there, definitions among them: then all is asked again.
 		code, now, err := o.s.try("GET", path, nil)
 		if err != nil {
 			o.Fatal(err)
 		}
-		if code != 200 || bytes.Equal(now, stored) || time.Now().After(deadline) {
-			return
+		if code != 200 || bytes.Equal(now, stored) {
+			return true
 		}
 		o.asked[1], o.asked[2], stored = o.asked[1][:changed], o.asked[2][:statuses], now
-	}
+		return false
+	})
 }
 
 // askChanges asks about changes of a stored object.

@@ -96,7 +96,7 @@ func TestTokensOfSecrets(t *testing.T) {
 
 	without := startServer(t, "--controllers", "*,-serviceaccount-token")
 	without.do(t, 201, "POST", inDefault+"secrets", []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"kept","annotations":{"kubernetes.io/service-account.name":"default"}},"type":"kubernetes.io/service-account-token"}`))
-	time.Sleep(200 * time.Millisecond)
+	without.passes(t)
 	if data := without.secretData(t, inDefault+"secrets/kept"); data["token"] != "" {
 		t.Error("a token without the controller")
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/keelson-io/keelson/flow/bootstrap"
+	"github.com/keelson-io/keelson/internal/testkit"
 )
 
 // This file tests queues and seats, by a clock that moves only while everybody waits.
@@ -381,12 +382,10 @@ func TestManyRequests(t *testing.T) {
 	}
 	configure(level)
 	wg.Wait()
-	for deadline := time.Now().Add(10 * time.Second); numbers(c, "level") != nothing && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond) // final seats
-	}
-	if got := numbers(c, "level"); got != nothing {
-		t.Errorf("at the end: %s", got)
-	}
+	testkit.EventuallySay(t, func() (string, bool) { // final seats
+		got := numbers(c, "level")
+		return "every seat is free, at the end: " + got, got == nothing
+	})
 }
 
 // TestBrokenLevels holds that broken levels, and schemas without a level, have no effect.

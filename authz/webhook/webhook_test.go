@@ -25,6 +25,7 @@ import (
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/authz/match"
 	"github.com/keelson-io/keelson/internal/kubehook"
+	"github.com/keelson-io/keelson/internal/testkit"
 )
 
 // This file asks a service that can be slow, wrong, closed or contradictory.
@@ -394,8 +395,11 @@ func TestCache(t *testing.T) {
 	ask(w, get(), 1)
 	w = newWebhook(t, file, "v1", func(c *Config) { c.CacheAuthorized = 20 * time.Millisecond }, time.Second)
 	ask(w, get(), 1)
-	time.Sleep(30 * time.Millisecond)
-	ask(w, get(), 1)
+	testkit.Eventually(t, "the answer expires, so that the webhook is called", func() bool {
+		before := s.calls()
+		w.Authorize(context.Background(), get())
+		return s.calls() > before
+	})
 	s.answer = status(`{"allowed":false}`)
 	w = newWebhook(t, file, "v1", func(c *Config) { c.CacheUnauthorized = 0 }, time.Second)
 	ask(w, get(), 1)

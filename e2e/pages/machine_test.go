@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/internal/testports"
 	"github.com/keelson-io/keelson/internal/testprogram"
 )
@@ -146,14 +147,10 @@ func (m *machine) stop(t *testing.T) {
 	m.server = nil
 }
 
-// wait returns when a condition holds, and fails the test if it does not within the patience.
+// wait waits until a condition holds.
 func wait(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", patience, what)
-		}
-	}
+	testkit.Eventually(t, what, holds)
 }
 
 // buffer is a buffer that a process writes and a test reads.

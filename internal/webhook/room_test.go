@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"github.com/keelson-io/keelson/internal/testkit"
 )
 
 // clientOf returns a client of a test server.
@@ -91,12 +94,9 @@ func TestAnswersShareRoom(t *testing.T) {
 			done()
 		})
 	}
-	for len(slow.rooms[1]) < room {
-		if ctx.Err() != nil || failed.Load() != nil {
-			t.Fatalf("%d answers have room, want %d", len(slow.rooms[1]), room)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testkit.EventuallySay(t, func() (string, bool) {
+		return fmt.Sprintf("%d answers have room: got %d", room, len(slow.rooms[1])), len(slow.rooms[1]) == room || failed.Load() != nil
+	})
 	short, end := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer end()
 	if _, _, err := slow.Post(short, nil); !errors.Is(err, context.DeadlineExceeded) {

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/store"
 )
 
@@ -74,15 +75,15 @@ func TestQuota(t *testing.T) {
 	var err error
 	var keys []string
 	var revs []int64
-	for i := 0; i < 40 && err == nil; i++ {
+	testkit.Eventually(t, "a write is refused", func() bool { // etcd looks at the size of its file from time to time
 		var rev int64
-		key := fmt.Sprintf("g/p/%d", i)
-		rev, err = s.Create(ctx, key, make([]byte, 1<<20))
-		if err == nil {
-			keys, revs = append(keys, key), append(revs, rev)
+		key := fmt.Sprintf("g/p/%d", len(keys))
+		if rev, err = s.Create(ctx, key, make([]byte, 1<<20)); err != nil {
+			return true
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		keys, revs = append(keys, key), append(revs, rev)
+		return false
+	})
 	if !errors.Is(err, store.ErrNoSpace) || !strings.Contains(err.Error(), "its quota is 4 MiB") {
 		t.Fatalf("filling the database: got %v after %d writes", err, len(keys))
 	}
@@ -95,16 +96,10 @@ func TestQuota(t *testing.T) {
 	if err := s.Compact(ctx, last); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(time.Minute)
-	for {
-		if _, err = s.Create(ctx, "g/p/new", []byte("1")); err == nil || time.Now().After(deadline) {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if err != nil {
-		t.Errorf("after deleting and compacting: %v", err)
-	}
+	testkit.EventuallySay(t, func() (string, bool) {
+		_, err := s.Create(ctx, "g/p/new", []byte("1"))
+		return fmt.Sprintf("a write after deleting and compacting: %v", err), err == nil
+	})
 }
 
 // TestFatal provokes an error to which etcd reacts by ending the process.
