@@ -68,6 +68,11 @@ hooks: ## installs the git hooks of .githooks in this repository: a subject over
 .PHONY: test
 test: vet lint unit race e2e conformance-quick ## everything that a change must pass; what it needs is downloaded
 
+# BASE=v1.2.0 compares with another commit.
+.PHONY: check
+check: ## format, vet, staticcheck and tests of what changed since BASE (default main) and of what imports it, and a smoke test of the binary
+	BASE='$(or $(BASE),main)' STATICCHECK='$(STATICCHECK)' GO='$(GO)' .ci/check
+
 .PHONY: vet
 vet:
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
@@ -103,7 +108,7 @@ poison: ## unit, race and e2e tests in the poison mode: documents and buffers ar
 
 .PHONY: e2e
 e2e: ## the real binary, driven by real kubectl and client-go
-	$(GO) test -count=1 -parallel=4 -timeout=10m ./e2e/ ./e2e/pages/
+	$(GO) test -count=1 -parallel=4 -timeout=20m -p=1 ./e2e/ ./e2e/pages/
 
 .PHONY: pages
 pages: ## what the pages of docs/start and the tour tell a new user to do, with those that compile Go programs; UPDATE_PAGES=1 writes the outputs

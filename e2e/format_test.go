@@ -51,7 +51,7 @@ func parentBin(t *testing.T) string {
 		}
 	}
 	bin := filepath.Join(dir, "keelson-parent")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin, "./cmd/keelson")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "./cmd/keelson")
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the parent commit %s: %v\n%s", parent, err, out)
