@@ -240,7 +240,7 @@ func (s *sides) openOurs(t *testing.T) {
 	s.mutate["PodTopologyLabels"] = pods.TopologyLabels(o)
 	s.mutate["DefaultStorageClass"] = storage.DefaultClass(storage.NewClasses(source))
 	s.check["LimitPodHardAntiAffinityTopology"] = pods.HostAntiAffinity()
-	s.check["PodSecurity"] = oursecurity.New(source, new(oursecurity.Configuration))
+	s.check["PodSecurity"] = oursecurity.New(source, new(oursecurity.Configuration), nil)
 	s.check["claims"] = pods.ClaimLimits(o)
 	s.quota = quota.New(source, nil, nil)
 }
