@@ -5,10 +5,12 @@ SHELL       := bash
 GO          ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# Packages where goroutines share memory: they are tested under the race detector, too. It doubles what it compiles and runs,
-# so it is not used where everything happens in one goroutine.
+# Packages where goroutines share memory: they are tested under the race detector, and only there. It makes everything many times
+# slower, so it is not used where everything happens in one goroutine, nor for the tests named TestHeavy, which work on large inputs.
 RACE := ./store/... ./cache/... ./kind ./crd ./api/... ./objects ./apply ./authn ./controller/... ./admission/... ./audit ./internal/reloads \
 	./authz ./authz/feed ./authz/node ./authz/reload
+# Packages of these with tests named TestHeavy.
+HEAVY := ./admission/policy ./api ./api/table ./apply ./crd
 # Fuzz targets run this long each.
 FUZZTIME ?= 30s
 # Random expressions beside cel-go: how many cases in place of a time, and where they begin.
@@ -65,8 +67,12 @@ published: ## validate and lint on the sources of twelve projects, which are dow
 hooks: ## installs the git hooks of .githooks in this repository: a subject over 72 characters is refused
 	git config core.hooksPath .githooks
 
+STAGES := vet lint unit race e2e conformance-quick
 .PHONY: test
-test: vet lint unit race e2e conformance-quick ## everything that a change must pass; what it needs is downloaded
+test: ## everything that a change must pass; what it needs is downloaded
+	@for stage in $(STAGES); do \
+		began=$$SECONDS; $(MAKE) --no-print-directory $$stage; printf 'stage %s: %d s\n' $$stage $$((SECONDS - began)); \
+	done; printf 'make test: all stages pass, in %d s: %s\n' $$SECONDS '$(STAGES)'
 
 # BASE=v1.2.0 compares with another commit.
 .PHONY: check
@@ -83,8 +89,9 @@ lint: ## staticcheck, with the reasons for what is off in staticcheck.conf
 	$(GO) run $(STATICCHECK) ./...
 
 .PHONY: unit
-unit: ## tests of the packages, without the end-to-end tests
-	$(GO) test $$($(GO) list ./... | grep -v /e2e)
+unit: ## tests of the packages, but for those that "make race" runs, and for the end-to-end tests
+	$(GO) test $$($(GO) list ./... | grep -v /e2e | grep -vxF -f <($(GO) list $(RACE)))
+	$(GO) test -run '^TestHeavy' $(HEAVY)
 	cd bench && $(GO) test ./gate
 	cd attack && $(GO) vet . && $(GO) test .
 	cd keelsontest && $(GO) vet . && $(GO) test -count=1 .
@@ -100,7 +107,7 @@ plain: ## tests of the packages with fast paths, and some end-to-end tests, with
 
 .PHONY: race
 race: ## tests of the packages with goroutines, under the race detector and in the poison mode
-	$(GO) test -race -short -tags poison $(RACE)
+	$(GO) test -race -skip '^TestHeavy' -tags poison $(RACE)
 
 .PHONY: poison
 poison: ## unit, race and e2e tests in the poison mode: documents and buffers are overwritten when they go back to a pool

@@ -184,8 +184,8 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestLongPages holds that a page that remembers only its first objects has all of them.
-func TestLongPages(t *testing.T) {
+// TestHeavyPages holds that a page that remembers only its first objects has all of them.
+func TestHeavyPages(t *testing.T) {
 	s := newTestServer(t)
 	for i := range pageKept + 20 {
 		s.call("POST", widgets, widget(fmt.Sprintf("w%05d", i), `"color":"red"`))

@@ -79,10 +79,10 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestLargeApplies applies an object with many items and then another one over it. The bound on processor time is several times
+// TestHeavyApplies applies an object with many items and then another one over it. The bound on processor time is several times
 // what it takes; without bounds on work the reversed lists take more than 10 s.
 // Ledger: apply-work.
-func TestLargeApplies(t *testing.T) {
+func TestHeavyApplies(t *testing.T) {
 	fastpath.Direct.Need(t)
 	m := lists(t)
 	for _, c := range []struct {

@@ -47,9 +47,9 @@ func betaText(tb testing.TB, v1 []byte) []byte {
 	return text
 }
 
-// TestOutline holds outlines of real definitions against their plain twins: the
+// TestHeavyOutline holds outlines of real definitions against their plain twins: the
 // same but for the schemas, and the same schemas when somebody asks.
-func TestOutline(t *testing.T) {
+func TestHeavyOutline(t *testing.T) {
 	c := new(Compiler)
 	for _, family := range []string{"gateway-standard", "cert-manager", "prometheus-operator"} {
 		for i, text := range realDefinitions(t, family) {
@@ -160,9 +160,9 @@ func FuzzOutline(f *testing.F) {
 	})
 }
 
-// TestIdleMemory holds what a definition keeps that nobody uses, besides its
+// TestHeavyIdleMemory holds what a definition keeps that nobody uses, besides its
 // text, which the cache has anyway.
-func TestIdleMemory(t *testing.T) {
+func TestHeavyIdleMemory(t *testing.T) {
 	const most = 8 << 10
 	texts := realDefinitions(t, "prometheus-operator")
 	raws := make([][]byte, len(texts))

@@ -64,8 +64,8 @@ func checkSchema(t *testing.T, text []byte) bool {
 	return true
 }
 
-// TestReadSchema holds that schemas as machines write them are read in one pass.
-func TestReadSchema(t *testing.T) {
+// TestHeavyReadSchema holds that schemas as machines write them are read in one pass.
+func TestHeavyReadSchema(t *testing.T) {
 	fastpath.SchemaReader.Need(t)
 	for _, family := range []string{"gateway-standard", "cert-manager", "prometheus-operator"} {
 		for i, text := range realDefinitions(t, family) {
@@ -216,9 +216,9 @@ func checkStored(t *testing.T, d *jsondoc.Doc, whole *apiextv1.CustomResourceDef
 	}
 }
 
-// TestDefinitionParts holds that real definitions are decoded apart from their
+// TestHeavyDefinitionParts holds that real definitions are decoded apart from their
 // schemas, in whatever order and with whatever space they are written.
-func TestDefinitionParts(t *testing.T) {
+func TestHeavyDefinitionParts(t *testing.T) {
 	fastpath.SchemaReader.Need(t)
 	for _, family := range []string{"gateway-standard", "cert-manager"} {
 		for i, text := range realDefinitions(t, family) {

@@ -14,7 +14,7 @@ import (
 // This file holds that what one mutation puts into an object is bounded, in bytes and in the memory that it takes to find out.
 
 // Ledger: mutation-size.
-func TestLargeMutations(t *testing.T) {
+func TestHeavyMutations(t *testing.T) {
 	l, err := cel.NewLanguage(cel.AdmissionConditions(cel.AdmissionVariables{Patches: true}))
 	if err != nil {
 		t.Fatal(err)

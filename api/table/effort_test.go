@@ -48,8 +48,8 @@ func TestHostilePaths(t *testing.T) {
 	}
 }
 
-// TestManyColumns: many columns share the effort of a row, and its text.
-func TestManyColumns(t *testing.T) {
+// TestHeavyTables: many columns share the effort of a row, and its text.
+func TestHeavyTables(t *testing.T) {
 	obj := parse(t, `{"metadata":{"name":"x"},"spec":{"text":"`+strings.Repeat("x", 20_000)+`","items":[`+strings.Repeat("1,", 20_000)+`1]}}`)
 	for _, path := range []string{".spec", ".spec.items[*]", "..items"} {
 		columns := make([]kind.Column, 10_000)
