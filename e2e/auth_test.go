@@ -10,6 +10,7 @@ import (
 // This file is kubectl's commands about who somebody is and what they may do.
 
 func TestKubectlAuth(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	k := newKubectl(t, s)
 	k.ok(t, []string{"auth", "whoami"}, "Username", "keelson-admin", "system:masters")

@@ -25,6 +25,7 @@ func (m *members) compact() {
 }
 
 func TestInformersThroughCompaction(t *testing.T) {
+	t.Parallel()
 	etcd := startMembers(t, 1)
 	s := startServer(t, etcd.args()...)
 	s.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", toJSON(t, gadgetCRD))

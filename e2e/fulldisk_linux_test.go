@@ -131,9 +131,9 @@ func fillDisk(t *testing.T) {
 	}
 	// look waits until the server knows how much space is free, which it finds out with a write from
 	// time to time: changes of an object are answered with the code then.
+	n := 0 // makes each change another one: a change of nothing is no write
 	look := func(want int) {
 		t.Helper()
-		n := 0
 		eventually(t, fmt.Sprintf("writes are answered with %d", want), func() bool {
 			n++
 			code, got, err := s.try("PATCH", configMapList+"/c10", fmt.Appendf(nil, `{"data":{"n":"%d"}}`, n), "Content-Type", "application/merge-patch+json")

@@ -47,6 +47,7 @@ func (s *server) ends(t *testing.T, began time.Time, before int64) {
 
 // TestHostileConditionsOfAuthorizers asks, in requests and reviews, what webhooks decide whose match conditions do harm.
 func TestHostileConditionsOfAuthorizers(t *testing.T) {
+	t.Parallel()
 	h := newReviewer(t)
 	h.on("/hook", rules(`{"allowed":true}`))
 	file := h.kubeconfig("/hook", "")
@@ -94,6 +95,7 @@ func TestHostileConditionsOfAuthorizers(t *testing.T) {
 
 // TestHostileExpressionsOfIssuers shows tokens, which have 64 KiB at most, to a server whose expressions about claims and users do harm.
 func TestHostileExpressionsOfIssuers(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	var rules, userRules, extra []string
 	for name, row := range hostileTexts(40_000) {
@@ -142,6 +144,7 @@ func TestHostileExpressionsOfIssuers(t *testing.T) {
 // make a user that is too large.
 // Ledger: claim-mappings-size.
 func TestHostileMappingsOfIssuers(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	mappings := map[string]string{"username": "", "uid": "", "groups": ""}
 	texts := hostileTexts(40_000)

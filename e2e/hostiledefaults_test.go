@@ -71,6 +71,7 @@ func (s *server) createSwellers(t *testing.T, prefix string, n, items int) {
 // TestDefaultsOfStoredObjects gives the items of small stored objects a default of a megabyte.
 // Ledger: large-defaults, large-lists-of-defaults.
 func TestDefaultsOfStoredObjects(t *testing.T) {
+	t.Parallel()
 	const megabyte = 1_000_000
 	s := startServer(t)
 	s.defineSweller(t)
@@ -127,6 +128,7 @@ func TestDefaultsOfStoredObjects(t *testing.T) {
 // TestChangingSchemas replaces a large schema again and again. Each of them is used for a write and to read an object that nobody
 // reads or writes any more.
 func TestChangingSchemas(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	s.defineSweller(t)
 	const rounds = 20

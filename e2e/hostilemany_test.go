@@ -12,6 +12,7 @@ import (
 // unit each time: alone they would take minutes, and a tenth of what may be paid for.
 // Ledger: cel-shared-effort.
 func TestManyHostileRules(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	const list = "/apis/demo.example.org/v1/namespaces/default/trials"
 	rule := `{"rule":` + quoted("[1,2,3,4,5,6,7,8].all(i, [1,2,3,4,5,6,7].all(j, self.charAt(i) != 'b'))") + `}`

@@ -187,6 +187,7 @@ func deep(n int, open, end string) string {
 // TestHostileNesting sends deep bodies, parameters and tokens to every place that reads them. The
 // process must survive, and must not report a client's mistake as its own.
 func TestHostileNesting(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	s.do(t, 201, "POST", definitionsPath, toJSON(t, gadgetCRD))
 	const gadgets = "/apis/demo.example.org/v1/namespaces/default/gadgets"

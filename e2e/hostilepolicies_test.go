@@ -206,6 +206,7 @@ const (
 // TestHostilePolicies sends objects to policies and webhooks whose expressions do harm, with each failure policy, and reads meanwhile.
 // Ledger: mutation-size, policy-variables-size.
 func TestHostilePolicies(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	s.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", []byte(policyTrialKind))
 	eventually(t, "trials served", func() bool {

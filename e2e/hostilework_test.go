@@ -132,6 +132,7 @@ func startWorkServer(t *testing.T, objects int) (s *server, gadgets, deployments
 
 // TestBoundedWork sends requests whose cost was quadratic, and hangs up on them.
 func TestBoundedWork(t *testing.T) {
+	t.Parallel()
 	s, gadgets, deployments := startWorkServer(t, 5000)
 	works := boundedWorks(gadgets, deployments)
 	for _, c := range works {

@@ -203,6 +203,7 @@ func (c *streams) readUntil(what string, done func() bool) {
 
 // TestUnreadAnswersLockNobodyOut lets one connection ask for 450 large answers and read none.
 func TestUnreadAnswersLockNobodyOut(t *testing.T) {
+	t.Parallel()
 	s := besiege(t, 0, "--request-timeout", "2s")
 	c := s.speak(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	const many = 450
@@ -217,6 +218,7 @@ func TestUnreadAnswersLockNobodyOut(t *testing.T) {
 
 // TestBodiesThatDoNotArriveLockNobodyOut lets one connection begin 250 writes whose bodies never come.
 func TestBodiesThatDoNotArriveLockNobodyOut(t *testing.T) {
+	t.Parallel()
 	s := besiege(t, 0, "--request-timeout", "4s")
 	c := s.speak()
 	const many = 250
@@ -256,6 +258,7 @@ func TestAnnouncedBodiesTakeNoMemory(t *testing.T) {
 
 // TestStalledWatchesEnd checks that a watch ends if its client does not read it.
 func TestStalledWatchesEnd(t *testing.T) {
+	t.Parallel()
 	s := besiege(t, 0, "--request-timeout", "2s")
 	c := s.speak(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	for range 3 {
@@ -275,6 +278,7 @@ func TestStalledWatchesEnd(t *testing.T) {
 
 // TestStalledConnectionsEnd checks that an HTTP/1.1 connection ends if its client reads nothing.
 func TestStalledConnectionsEnd(t *testing.T) {
+	t.Parallel()
 	s := besiege(t, 0, "--request-timeout", "2s")
 	conn, err := s.dial("http/1.1")
 	if err != nil {
@@ -312,6 +316,7 @@ func TestHeadersThatDoNotEnd(t *testing.T) {
 
 // TestLargeHeadersOfManyStreams lets streams of HTTP/2 with long headers wait for their bodies.
 func TestLargeHeadersOfManyStreams(t *testing.T) {
+	t.Parallel()
 	s := besiege(t, 0)
 	before := s.peakMemory(t)
 	c := s.speak()
@@ -332,6 +337,7 @@ func TestLargeHeadersOfManyStreams(t *testing.T) {
 // TestConnectionsOfOneClient lets one user, and then strangers, open all connections that they can.
 // Ledger: connections-of-one-user.
 func TestConnectionsOfOneClient(t *testing.T) {
+	t.Parallel()
 	s := besiege(t, 400)
 	ask := "GET /version HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + malloryToken + "\r\n\r\n"
 	codes := map[string]int{}
@@ -363,6 +369,7 @@ func TestConnectionsOfOneClient(t *testing.T) {
 // TestFloodsOfFrames sends frames that ask for answers, reads none, opens streams only to reset them, and sends frames that are empty
 // or belong to headers without end.
 func TestFloodsOfFrames(t *testing.T) {
+	t.Parallel()
 	s := besiege(t, 0)
 	before := s.peakMemory(t)
 	fragment := make([]byte, 16<<10) // of headers: a literal whose name and value are empty takes three bytes

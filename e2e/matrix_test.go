@@ -13,6 +13,7 @@ const pruned = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pa, labels: {
 `
 
 func TestKubectlMatrix(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	k := newKubectl(t, s)
 	k.write(t, "two.yaml", []byte(pruned))

@@ -12,6 +12,7 @@ import (
 // more, and goes on when objects are deleted.
 // Ledger: memory-limit.
 func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, "--memory-limit=200Mi")
 	const list = "/api/v1/namespaces/default/configmaps"
 	configMap := func(name string, size int) []byte {

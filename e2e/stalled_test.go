@@ -167,6 +167,7 @@ func (s *server) stalledMemory(t *testing.T, before int64) int64 {
 
 // TestStalledWatches opens 1,001 watches of 10 MB that nobody reads.
 func TestStalledWatches(t *testing.T) {
+	t.Parallel()
 	s := stalledServer(t)
 	s.do(t, 200, "GET", bigMaps, nil)
 	s.resetPeak(t)
@@ -184,6 +185,7 @@ func TestStalledWatches(t *testing.T) {
 
 // TestStalledLists asks 60 times for each form of a list of 10 MB and reads none.
 func TestStalledLists(t *testing.T) {
+	t.Parallel()
 	const table, partial = "application/json;as=Table;v=v1;g=meta.k8s.io", "as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 	for _, c := range []struct {
 		name, user, query string
@@ -223,6 +225,7 @@ func TestStalledLists(t *testing.T) {
 
 // TestWatchOfAStalledReaderEnds holds that a watch ends in time also if nobody reads what it sends.
 func TestWatchOfAStalledReaderEnds(t *testing.T) {
+	t.Parallel()
 	s := stalledServer(t)
 	const watch = bigMaps + "?watch=true&resourceVersion=0&timeoutSeconds=1"
 	watches := func() string {

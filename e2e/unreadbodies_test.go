@@ -9,6 +9,7 @@ import (
 // TestBodiesNobodyReads lets one user send bodies that no handler reads, with requests whose answers the user does
 // not read: a refused write and a read, each with 255 KiB that the server has let in already.
 func TestBodiesNobodyReads(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ method, path string }{
 		"refused writes": {"POST", "/api/v1/namespaces"},
 		"reads":          {"GET", "/openapi/v2"},

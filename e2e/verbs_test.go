@@ -98,6 +98,7 @@ func gadget(name, color string) string {
 }
 
 func TestKubectlVerbs(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	k := newKubectl(t, s)
 	crd, err := testcrds.CRD(testcrds.Families()[0], "httproutes.gateway.networking.k8s.io")
