@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/internal/testports"
@@ -20,9 +19,6 @@ import (
 )
 
 // This file has the user's machine: a folder, a shell, and a second terminal for a server.
-
-// patience bounds the time of one command.
-const patience = 10 * time.Minute
 
 // machine is what a user has in front of them while they follow a page.
 type machine struct {
