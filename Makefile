@@ -82,16 +82,17 @@ check: ## format, vet, staticcheck and tests of what changed since BASE (default
 .PHONY: vet
 vet:
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
-	$(GO) vet ./...
+	$(GO) vet ./... && $(GO) vet -tags poison ./internal/poison
 
 .PHONY: lint
 lint: ## staticcheck, with the reasons for what is off in staticcheck.conf
 	$(GO) run $(STATICCHECK) ./...
 
+# "make vet" has run: -vet=off does not do it once more for each test binary.
 .PHONY: unit
 unit: ## tests of the packages, but for those that "make race" runs, and for the end-to-end tests
-	$(GO) test $$($(GO) list ./... | grep -v /e2e | grep -vxF -f <($(GO) list $(RACE)))
-	$(GO) test -run '^TestHeavy' $(HEAVY)
+	$(GO) test -vet=off -p=3 $$($(GO) list ./... | grep -v /e2e | grep -vxF -f <($(GO) list $(RACE)))
+	$(GO) test -vet=off -run '^TestHeavy' $(HEAVY)
 	cd bench && $(GO) test ./gate
 	cd attack && $(GO) vet . && $(GO) test .
 	cd keelsontest && $(GO) vet . && $(GO) test -count=1 .
@@ -107,7 +108,7 @@ plain: ## tests of the packages with fast paths, and some end-to-end tests, with
 
 .PHONY: race
 race: ## tests of the packages with goroutines, under the race detector and in the poison mode
-	$(GO) test -race -skip '^TestHeavy' -tags poison $(RACE)
+	$(GO) test -vet=off -race -skip '^TestHeavy' -tags poison $(RACE)
 
 .PHONY: poison
 poison: ## unit, race and e2e tests in the poison mode: documents and buffers are overwritten when they go back to a pool
@@ -115,17 +116,17 @@ poison: ## unit, race and e2e tests in the poison mode: documents and buffers ar
 
 .PHONY: e2e
 e2e: ## the real binary, driven by real kubectl and client-go
-	$(GO) test -count=1 -parallel=4 -timeout=20m -p=1 ./e2e/ ./e2e/pages/
+	$(GO) test -vet=off -count=1 -parallel=4 -timeout=20m -p=1 ./e2e/ ./e2e/pages/
 
 .PHONY: pages
 pages: ## what the pages of docs/start and the tour tell a new user to do, with those that compile Go programs; UPDATE_PAGES=1 writes the outputs
 	$(GO) test -count=1 -timeout=60m -v ./e2e/pages/ -long | grep -avE '^=== '
 
-# So many cases take about a minute. A number, not a time: what every change must pass does not depend on the machine.
+# So many cases take about half a minute. A number, not a time: what every change must pass does not depend on the machine.
 .PHONY: conformance-quick
 conformance-quick: ## what make test runs of the comparison with upstream's code: a few minutes of it
-	cd conformance && $(GO) test -short -timeout=10m ./...
-	$(MAKE) --no-print-directory fuzz-cel CASES=2400000
+	cd conformance && $(GO) test -short -timeout=10m -p=4 ./...
+	$(MAKE) --no-print-directory fuzz-cel CASES=1200000
 	cd conformance/authz && $(GO) test -short -timeout=10m ./...
 	cd conformance && $(GO) test -count=1 -v -run TestPublishedSuite ./celspec | grep -E "^(\||cel-spec|---|FAIL|ok)"
 

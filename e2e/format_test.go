@@ -36,21 +36,29 @@ func formatOf(t *testing.T, dir string) int {
 	return r.Format
 }
 
-// parentBin builds the binary of the commit before HEAD.
+// parentBin builds the binary of the commit before HEAD. Its source is always in the same folder of the checkout, as the compiler's
+// cache depends on the folder: the next run compiles only what differs.
 func parentBin(t *testing.T) string {
 	t.Helper()
 	const parent = "HEAD~1"
 	if err := exec.Command("git", "-C", "..", "rev-parse", "--verify", "--quiet", parent).Run(); err != nil {
 		t.Skipf("no commit before this one here, as in a shallow clone or an archive: git rev-parse %s: %v", parent, err)
 	}
-	dir := t.TempDir()
-	archive := filepath.Join(dir, "parent.tar")
+	dir, err := filepath.Abs("../.tmp/parent")
+	if err == nil {
+		err = errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	bins := t.TempDir()
+	archive := filepath.Join(bins, "parent.tar")
 	for _, args := range [][]string{{"git", "-C", "..", "archive", "--output=" + archive, parent}, {"tar", "-xf", archive, "-C", dir}} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v: %s", args, err, out)
 		}
 	}
-	bin := filepath.Join(dir, "keelson-parent")
+	bin := filepath.Join(bins, "keelson-parent")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "./cmd/keelson")
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {

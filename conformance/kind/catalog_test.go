@@ -50,7 +50,7 @@ func drawn() uint64 {
 func stop(start time.Time) bool {
 	limit := *budget
 	if limit == 0 && testing.Short() {
-		limit = 8 * time.Second
+		limit = 5 * time.Second
 	}
 	return limit > 0 && time.Since(start) > limit
 }

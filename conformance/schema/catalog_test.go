@@ -24,7 +24,7 @@ import (
 
 var (
 	objects = flag.Int("objects", 0, "objects that TestCatalogObjects compares; 0 is as many as there is time for")
-	budget  = flag.Duration("budget", 0, "how long TestCatalogObjects runs; 0 is 20 seconds, or no limit if -objects is given")
+	budget  = flag.Duration("budget", 0, "how long TestCatalogObjects runs; 0 is 20 seconds (10 if -short), or no limit if -objects is given")
 	perType = flag.Int("per-type", 120, "objects of each version before the next one is taken")
 	maxSize = flag.Int("max-size", 0, "size in bytes of the largest definition to try; 0 is 300,000 if -short, else no limit")
 )
@@ -36,6 +36,9 @@ func TestCatalogObjects(t *testing.T) {
 	limit, size := *budget, *maxSize
 	if limit == 0 && *objects == 0 {
 		limit = 20 * time.Second
+		if testing.Short() {
+			limit /= 2
+		}
 	}
 	if size == 0 && testing.Short() {
 		size = 300_000
