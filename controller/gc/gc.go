@@ -22,7 +22,8 @@
 //   - An object is deleted only if its owner is gone, or was replaced, in the store and not only in
 //     a cache.
 //   - A finalizer is removed only when the graph has everything that was acknowledged before.
-//   - Objects whose owner's kind is unknown are not changed until the kind is known.
+//   - An object with a reference to an owner that cannot be found out about is not changed: the owner's kind is unknown, its version is
+//     not served, or the owner is in a namespace and the object is not. But an owner that was seen to go is gone.
 //
 // [Controller.Run] is the function to call.
 package gc
@@ -120,11 +121,17 @@ func (c *Controller) Reset(_ context.Context, listed iter.Seq2[*store.Event, err
 			return err
 		}
 		if n := c.parse(e.Key, e.Value, e.Rev); n != nil {
+			c.locate(g, n)
 			g.put(n)
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for key, n := range g.nodes {
+		if old := c.graph.nodes[key]; old != nil {
+			n.inherit(old)
+		}
+	}
 	c.graph = g
 	for key := range g.nodes {
 		c.queue.Add(key)
@@ -146,10 +153,38 @@ func (c *Controller) Change(_ context.Context, events []store.Event) {
 func (c *Controller) retryUnknown(context.Context, **kind.Snapshot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key := range c.graph.unknown {
+	unknown := c.graph.unknown
+	c.graph.unknown = map[string]bool{}
+	for key := range unknown {
+		if n := c.graph.drop(key); n != nil {
+			c.locate(c.graph, n)
+			c.graph.put(n)
+		}
 		c.queue.Add(key)
 	}
-	c.graph.unknown = map[string]bool{}
+}
+
+// lostOwners returns the uids of the owners of an object that were seen to go.
+func (c *Controller) lostOwners(key string) map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.graph.nodes[key]; n != nil {
+		return n.lost()
+	}
+	return nil
+}
+
+// remember notes that an object, or one of its owners, is of a kind that is not known in a snapshot of the kinds.
+func (c *Controller) remember(key string, s *kind.Snapshot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.graph.nodes[key] == nil {
+		return
+	}
+	c.graph.unknown[key] = true
+	if c.Kinds.Load() != s { // retryUnknown may have been there before
+		c.queue.Add(key)
+	}
 }
 
 // kindOf returns the kind of the object at a key, and its namespace and name. The kind is nil if it
@@ -180,7 +215,7 @@ func (c *Controller) kindOf(key string) (k *kind.Kind, namespace, name string) {
 }
 
 // ownerKey returns the key of an owner to which an object in a namespace refers. known is false if
-// the kind is unknown. The key is "" if there cannot be such an owner.
+// the kind is unknown. The key is "" for an owner in a namespace of an object that is in none.
 func (c *Controller) ownerKey(r *reference, namespace string) (key string, known bool) {
 	k := c.ownerKind(r)
 	switch {
@@ -189,21 +224,27 @@ func (c *Controller) ownerKey(r *reference, namespace string) (key string, known
 	case !k.Namespaced:
 		return k.Key("", r.name), true
 	case namespace == "":
-		return "", true // no cluster-scoped object depends on one in a namespace
+		return "", true
 	}
 	return k.Key(namespace, r.name), true
 }
 
 // ownerKind returns the kind of an owner, nil if it is unknown.
 func (c *Controller) ownerKind(r *reference) *kind.Kind {
-	group, _, ok := strings.Cut(r.apiVersion, "/")
-	if !ok {
-		group = ""
-	}
+	group, _ := r.groupVersion()
 	for k := range c.Kinds.Load().InGroup(group) {
-		if k.Name == r.kind && k.Behavior.IsStored() {
+		if k.Name == r.of.Value().kind && k.Behavior.IsStored() {
 			return k
 		}
 	}
 	return nil
+}
+
+// groupVersion returns the group and the version of an owner.
+func (r *reference) groupVersion() (group, version string) {
+	group, version, ok := strings.Cut(r.of.Value().apiVersion, "/")
+	if !ok {
+		return "", group
+	}
+	return group, version
 }

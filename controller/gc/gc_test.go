@@ -166,9 +166,17 @@ func TestOwnersThatAreNone(t *testing.T) {
 	r.node("odd", `{"apiVersion":"nobody.io/v1","kind":"Odd","name":"x","uid":"2"}`)
 	r.gone("never", "another")
 	r.stays("a", "odd")
-	// A cluster-scoped object cannot have an owner in a namespace.
-	r.do(201, "POST", "/apis/demo.io/v1/trees", fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":"Tree","metadata":{"name":"t","ownerReferences":[%s]}}`, owner("a", a, "")))
-	r.until("the tree is gone", func() bool { code, _ := r.try("GET", "/apis/demo.io/v1/trees/t", ""); return code == 404 })
+	// A cluster-scoped object with an owner in a namespace stays as it is, whether the owner is there or not: nothing can be found out
+	// about such an owner. An event says so if it is somewhere.
+	for name, refs := range map[string]string{"t": owner("a", a, ""), "v": owner("missing", "1", ""), "w": owner("missing", "1", "") + "," + owner("a", a, "")} {
+		r.do(201, "POST", "/apis/demo.io/v1/trees", fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":"Tree","metadata":{"name":%q,"ownerReferences":[%s]}}`, name, refs))
+	}
+	r.stays("odd")
+	for name, want := range map[string]int{"t": 1, "v": 1, "w": 2} {
+		if refs := r.metadata(r.do(200, "GET", "/apis/demo.io/v1/trees/"+name, "")).OwnerReferences; len(refs) != want {
+			t.Errorf("tree %s: got owners %v, want %d", name, refs, want)
+		}
+	}
 	// The other way round it can.
 	tree := r.metadata(r.do(201, "POST", "/apis/demo.io/v1/trees", `{"apiVersion":"demo.io/v1","kind":"Tree","metadata":{"name":"u"}}`)).UID
 	r.node("leaf", fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":"Tree","name":"u","uid":%q}`, tree))
@@ -200,6 +208,65 @@ func TestOwnersThatAreNone(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestOwnersThatCannotBeRead holds that an object stays while nothing can be found out about its owner, and goes when it can, whatever
+// happened to the object meanwhile.
+func TestOwnersThatCannotBeRead(t *testing.T) {
+	r := newRig(t)
+	old := func(name, uid string) string {
+		return fmt.Sprintf(`{"apiVersion":"demo.io/v0","kind":"Node","name":%q,"uid":%q}`, name, uid)
+	}
+	late := func(uid string) string {
+		return fmt.Sprintf(`{"apiVersion":"late.io/v1","kind":"Late","name":"x","uid":%q}`, uid)
+	}
+	// The version of the first ones is not served.
+	r.node("unserved", old("missing", "1"))
+	a := r.node("a")
+	r.node("ofa", old("a", a))
+	// The kind of the others comes late. Two are changed before it comes.
+	for _, name := range []string{"untouched", "labelled", "twice"} {
+		r.node(name, late("2"))
+	}
+	r.do(201, "POST", "/apis/demo.io/v1/trees", fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":"Tree","metadata":{"name":"t","ownerReferences":[%s]}}`, late("2")))
+	r.stays("unserved", "ofa", "untouched", "labelled", "twice")
+	for i, name := range []string{"labelled", "twice", "twice"} {
+		r.do(200, "PATCH", nodes+name, fmt.Sprintf(`{"metadata":{"labels":{"a":"%d"}}}`, i))
+	}
+	r.stays("labelled", "twice")
+	r.do(201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"lates.late.io"},
+		"spec":{"group":"late.io","scope":"Namespaced","names":{"plural":"lates","kind":"Late"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+	r.gone("untouched", "labelled", "twice")
+	r.do(200, "GET", "/apis/demo.io/v1/trees/t", "") // which is in no namespace
+	// An owner that is seen to go is gone, whatever is known of the version.
+	r.stays("ofa")
+	r.do(200, "DELETE", nodes+"a", "")
+	r.gone("ofa")
+	r.stays("unserved")
+}
+
+// TestOwnersWhoseKindGoes holds that dependents go whose owner's kind goes while they cannot be deleted yet.
+func TestOwnersWhoseKindGoes(t *testing.T) {
+	r := newRig(t)
+	tree := r.metadata(r.do(201, "POST", "/apis/demo.io/v1/trees", `{"apiVersion":"demo.io/v1","kind":"Tree","metadata":{"name":"u"}}`)).UID
+	const policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+	r.do(201, "POST", policies+"ies", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"p"},"spec":{
+		"matchConstraints":{"resourceRules":[{"apiGroups":["demo.io"],"apiVersions":["v1"],"resources":["nodes"],"operations":["DELETE"]}]},"validations":[{"expression":"false"}]}}`)
+	r.do(201, "POST", policies+"ybindings", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":"p"},"spec":{"policyName":"p","validationActions":["Deny"]}}`)
+	r.node("probe")
+	r.until("deletions are refused", func() bool { code, _ := r.try("DELETE", nodes+"probe?dryRun=All", ""); return code == 422 })
+	for i := range 20 {
+		r.node(fmt.Sprint("leaf", i), fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":"Tree","name":"u","uid":%q}`, tree))
+	}
+	r.do(200, "DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/trees.demo.io", "")
+	r.until("trees are not served", func() bool { code, _ := r.try("GET", "/apis/demo.io/v1/trees", ""); return code == 404 })
+	for i := range 20 {
+		r.do(200, "PATCH", nodes+fmt.Sprint("leaf", i), `{"metadata":{"labels":{"a":"b"}}}`)
+	}
+	r.do(200, "DELETE", policies+"ybindings/p", "")
+	for i := range 20 {
+		r.gone(fmt.Sprint("leaf", i))
 	}
 }
 

@@ -52,7 +52,7 @@ func (t *target) report(ctx context.Context, r *reference) {
 		InvolvedObject: corev1.ObjectReference{APIVersion: t.kind.Storage.APIVersion(), Kind: t.kind.Name, Namespace: t.namespace, Name: t.name, UID: types.UID(t.uid)},
 		Reason:         "OwnerRefInvalidNamespace",
 		Message: fmt.Sprintf("ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
-			r.apiVersion, r.kind, t.namespace, r.name, r.uid, t.namespace),
+			r.of.Value().apiVersion, r.of.Value().kind, t.namespace, r.name, r.uid, t.namespace),
 		FirstTimestamp: metav1.Time{Time: now}, LastTimestamp: metav1.Time{Time: now},
 		Count: 1, Type: corev1.EventTypeWarning,
 		Source: corev1.EventSource{Component: Name}, ReportingController: Name,

@@ -36,13 +36,10 @@ func (c *Controller) work(ctx context.Context) {
 
 // process processes one object.
 func (c *Controller) process(ctx context.Context, key string) error {
+	kinds := c.Kinds.Load()
 	k, namespace, name := c.kindOf(key)
 	if k == nil {
-		c.mu.Lock()
-		if c.graph.nodes[key] != nil {
-			c.graph.unknown[key] = true
-		}
-		c.mu.Unlock()
+		c.remember(key, kinds)
 		return nil
 	}
 	if k.Behavior.TTL > 0 {
@@ -79,7 +76,7 @@ type target struct {
 }
 
 // dependents returns the object's dependents in the graph.
-func (t *target) dependents() []*node {
+func (t *target) dependents() []dependent {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
 	return t.c.graph.dependents(t.uid)
@@ -96,7 +93,7 @@ func (t *target) orphanDependents(ctx context.Context) error {
 		if k == nil {
 			continue // the kind is not served any more
 		}
-		other := &target{c: t.c, node: dep, kind: k, namespace: namespace, name: name}
+		other := &target{c: t.c, node: &node{key: dep.key, uid: dep.uid}, kind: k, namespace: namespace, name: name}
 		if err := other.release(ctx, map[string]bool{t.uid: true}); err != nil {
 			return err
 		}
@@ -107,9 +104,9 @@ func (t *target) orphanDependents(ctx context.Context) error {
 // awaitDependents removes an owner's finalizer if nothing blocks the owner any more; otherwise it
 // queues the dependents.
 func (t *target) awaitDependents(ctx context.Context) error {
-	blocked := func() (deps []*node, blocked bool) {
+	blocked := func() (deps []dependent, blocked bool) {
 		deps = t.dependents()
-		return deps, slices.ContainsFunc(deps, func(n *node) bool { return n.blocks(t.uid) })
+		return deps, slices.ContainsFunc(deps, func(d dependent) bool { return d.blocks })
 	}
 	deps, is := blocked()
 	if !is {
@@ -130,11 +127,16 @@ func (t *target) awaitDependents(ctx context.Context) error {
 
 // judge reads an object's owners, and deletes the object if it has none left.
 func (t *target) judge(ctx context.Context) error {
-	gone, waiting := map[string]bool{}, map[string]bool{}
+	kinds := t.c.Kinds.Load()
+	lost, gone, waiting := t.c.lostOwners(t.key), map[string]bool{}, map[string]bool{}
 	solid := 0
 	for i := range t.refs {
 		r := &t.refs[i]
-		state, err := t.c.owner(ctx, r, t.node.namespace)
+		if lost[r.uid] {
+			gone[r.uid] = true
+			continue
+		}
+		state, err := t.owner(ctx, r)
 		switch {
 		case err != nil:
 			return err
@@ -144,11 +146,10 @@ func (t *target) judge(ctx context.Context) error {
 		case state == waits:
 			waiting[r.uid] = true
 		case state == unknown:
-			t.c.mu.Lock()
-			if t.c.graph.nodes[t.key] != nil {
-				t.c.graph.unknown[t.key] = true
-			}
-			t.c.mu.Unlock()
+			t.c.remember(t.key, kinds)
+			return nil
+		case state == outOfReach:
+			t.report(ctx, r)
 			return nil
 		default:
 			solid++
@@ -164,7 +165,7 @@ func (t *target) judge(ctx context.Context) error {
 		return t.release(ctx, gone)
 	case len(waiting) > 0:
 		if deps := t.dependents(); len(deps) > 0 {
-			if slices.ContainsFunc(deps, func(n *node) bool { return n.deleting && n.foreground }) {
+			if slices.ContainsFunc(deps, func(d dependent) bool { return d.deleting && d.foreground }) {
 				// Each waits for the other: the cycle is broken here.
 				if err := t.unblock(ctx); err != nil {
 					return err
@@ -191,16 +192,19 @@ const (
 	waits
 	absent
 	unknown
+	outOfReach // it would be in a namespace, and the object is not
 )
 
 // owner reads the state of an owner.
-func (c *Controller) owner(ctx context.Context, r *reference, namespace string) (ownership, error) {
-	key, known := c.ownerKey(r, namespace)
-	switch {
-	case !known:
+func (t *target) owner(ctx context.Context, r *reference) (ownership, error) {
+	c := t.c
+	k := c.ownerKind(r)
+	if _, version := r.groupVersion(); k == nil || !slices.ContainsFunc(k.Versions, func(v *kind.Version) bool { return v.Name == version }) {
 		return unknown, nil
-	case key == "":
-		return absent, nil
+	}
+	key, _ := c.ownerKey(r, t.node.namespace)
+	if key == "" {
+		return outOfReach, nil
 	}
 	item, err := c.Store.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
