@@ -55,6 +55,8 @@ type Options struct {
 	// Memory has functions for resources, by their prefixes without a slash at the end, whose objects
 	// keep more than their stored bytes: the function returns how many bytes are kept for an object.
 	Memory map[string]func(raw []byte) int64
+	// Beside returns how many bytes are kept for an object of any resource beside what is stored, or nil.
+	Beside func(raw []byte) int64
 }
 
 // setDefaults replaces zero values.

@@ -15,19 +15,14 @@ const objectBytes = 700
 func (o *Object) memory() int64 { return int64(len(o.Key)+len(o.Raw)) + objectBytes }
 
 // Memory returns how many bytes are kept for an object with those stored bytes: the bytes themselves,
-// or what is made of them if that is more.
+// or what is made of them if that is more, and what is kept beside them.
 func (r *Resource) Memory(raw []byte) int64 {
-	if r.keeps == nil {
-		return int64(len(raw))
-	}
-	return max(int64(len(raw)), r.keeps(raw))
-}
-
-// memory is the memory of an object, and of what is kept for it beside its views.
-func (r *Resource) memory(o *Object) int64 {
-	n := o.memory()
+	n := int64(len(raw))
 	if r.keeps != nil {
-		n += r.Memory(o.Raw) - int64(len(o.Raw))
+		n = max(n, r.keeps(raw))
+	}
+	if r.c.o.Beside != nil {
+		n += r.c.o.Beside(raw)
 	}
 	return n
 }
@@ -43,18 +38,24 @@ func (r *Resource) Stored() int64 { return r.stored.Load() }
 // as compiled definitions.
 func (c *Cache) Made() (n int64) {
 	for _, r := range c.all() {
-		if r.keeps != nil {
-			objects, bytes := r.Size()
-			n += max(0, r.Stored()-bytes-int64(objects)*objectBytes)
-		}
+		n += r.made.Load()
 	}
 	return n
 }
 
-// charge changes the bytes of the resource's objects. The resource's lock is held.
-func (r *Resource) charge(n int64) {
+// charge counts an object, or with a sign of -1 counts it no longer. The resource's lock is held.
+func (r *Resource) charge(o *Object, sign int64) {
+	made := r.Memory(o.Raw) - int64(len(o.Raw))
+	n := sign * (o.memory() + made)
+	r.made.Add(sign * made)
 	r.stored.Add(n)
 	r.c.stored.Add(n)
+}
+
+// uncharge counts none of the resource's objects any longer. Its lock is held.
+func (r *Resource) uncharge() {
+	r.c.stored.Add(-r.stored.Swap(0))
+	r.made.Store(0)
 }
 
 // LogBytes returns how many bytes the changes in all logs keep alive.

@@ -20,7 +20,8 @@ type Resource struct {
 	keeps  func(raw []byte) int64 // from Options.Memory, or nil
 
 	state  atomic.Pointer[state] // nil until it is open
-	stored atomic.Int64          // bytes of the objects of the newest state; changed with the lock held
+	stored atomic.Int64          // bytes of the objects of the newest state, with what is made of them; changed with the lock held
+	made   atomic.Int64          // the part that is made of them; changed with the lock held
 
 	mu      sync.Mutex // guards the following fields; held by the dispatcher and while opening
 	phase   phase
@@ -137,13 +138,12 @@ func (r *Resource) join(root *node, rev int64) {
 	r.log.reset(r, rev)
 	r.kept.reset()
 	r.next, r.nextRev, r.bytes = root, rev, 0
-	memory := int64(0)
+	r.uncharge()
 	root.ascend("", func(o *Object) bool {
 		r.bytes += int64(len(o.Raw))
-		memory += r.memory(o)
+		r.charge(o, 1)
 		return true
 	})
-	r.charge(memory - r.stored.Load())
 	r.changes = nil
 	r.written.reset()
 	for i := range r.pending {
@@ -176,7 +176,7 @@ func (r *Resource) close() {
 	r.phase = gone
 	r.state.Store(nil)
 	r.next, r.changes = nil, nil
-	r.charge(-r.stored.Load())
+	r.uncharge()
 	r.written.reset()
 	r.log.end(ErrClosed)
 	r.kept.reset()
@@ -212,7 +212,7 @@ func (r *Resource) change(e *store.Event) {
 			return
 		}
 		r.bytes -= int64(len(old.Raw))
-		r.charge(-r.memory(old))
+		r.charge(old, -1)
 		ch = Event{Type: Deleted, Object: &Object{Key: old.Key, Rev: e.Rev, Raw: old.Raw, home: r.c.views}, Prev: old, Rev: e.Rev}
 	} else {
 		o := handed
@@ -223,10 +223,10 @@ func (r *Resource) change(e *store.Event) {
 		r.next, old = r.next.insert(o)
 		r.bytes += int64(len(o.Raw))
 		ch = Event{Type: Added, Object: o, Prev: old, Rev: e.Rev}
-		r.charge(r.memory(o))
+		r.charge(o, 1)
 		if old != nil {
 			r.bytes -= int64(len(old.Raw))
-			r.charge(-r.memory(old))
+			r.charge(old, -1)
 			ch.Type = Modified
 			if handed == nil { // otherwise other goroutines may read it already
 				o.Key = old.Key // one string for all states of an object

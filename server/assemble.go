@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/definitions"
 	"github.com/keelson-io/keelson/controller/ensure"
+	"github.com/keelson-io/keelson/controller/gc"
 	"github.com/keelson-io/keelson/controller/roles"
 	"github.com/keelson-io/keelson/conversion"
 	"github.com/keelson-io/keelson/crd"
@@ -54,7 +55,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	shares := s.memory.Shares()
 	s.hooks.Rooms = webhook.NewRooms(shares.Webhooks)
 	s.cache = cache.New(p.store, cache.Options{Logger: s.logger, AllLogBytes: shares.Logs, ViewBytes: shares.Views, StateBytes: shares.States,
-		Memory: map[string]func([]byte) int64{crd.Prefix: crd.Memory}})
+		Memory: map[string]func([]byte) int64{crd.Prefix: crd.Memory}, Beside: gc.Memory})
 	s.opened = append(s.opened, closer(func() error { s.cache.Close(); return nil }))
 	compiler := &crd.Compiler{Metrics: schemaMetrics(s.metrics), NoBeta: s.noBeta}
 	s.kinds = kind.NewRegistry(builtin.All(compiler)...)
