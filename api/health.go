@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -134,6 +135,42 @@ func (h *health) serve(q *request, endpoint, only string) error {
 		q.plain(http.StatusOK, "ok")
 	}
 	return nil
+}
+
+// Probes returns a handler of the health endpoints alone, for a listener without TLS and without users. An answer has the names of checks
+// that fail, never their reasons.
+func (h *Handler) Probes() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		endpoint := strings.Trim(r.URL.Path, "/")
+		switch {
+		case !slices.Contains([]string{"healthz", "livez", "readyz"}, endpoint):
+			http.NotFound(w, r)
+			return
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+			return
+		}
+		var failed []string
+		for _, c := range h.health.checks {
+			if endpoint != "readyz" && c.Ready {
+				continue
+			}
+			err := h.health.run(r.Context(), c)
+			h.health.observe(c.Name, endpoint, err)
+			if err != nil {
+				failed = append(failed, c.Name)
+				h.logger.Warn("health check failed", "endpoint", endpoint, "check", c.Name, "error", err)
+			}
+		}
+		w.Header().Set("Cache-Control", "no-cache, private")
+		if len(failed) > 0 {
+			http.Error(w, fmt.Sprintf("%s check failed: %s", endpoint, strings.Join(failed, ", ")), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, "ok") // a client that has gone does not read it
+	})
 }
 
 // observe counts the result of a check of an endpoint.

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,10 +16,12 @@ import (
 // files that the process may open. The store needs some of the files, and fails when it gets none.
 //
 // A connection is a stranger's until a request on it has shown its user. The number of strangers is
-// bounded. Beyond the bound, or when no files are left, the oldest stranger is closed, of the
-// address that has most of them. Users have what strangers leave: each user may have as many
-// connections as are left for others, the first one half of them. The last few are for
-// administrators and health checks.
+// bounded. Beyond the bound, or when no files are left, addresses share what there is: a new
+// connection takes the place of the oldest stranger of the address that has most of them, at once if its
+// own address has fewer. The others wait, for a second at most, and only for the strangers of their own
+// address and of such as have as many: nobody else waits behind them. Users have what strangers leave:
+// each user may have as many connections as are left for others, the first one half of them. The last
+// few are for administrators and health checks.
 
 const (
 	// spareFiles is the number of files that are kept for the store, certificates and webhooks.
@@ -27,9 +31,12 @@ const (
 	mostReserved = 64
 	// mostStrangers is the number of connections that may be open without a known user.
 	mostStrangers = 1000
-	// strangersGrace is the least age of a stranger that is closed to make room. Until then new
-	// connections wait, so that a burst of good clients does not close its own connections.
+	// strangersGrace is the least age of a stranger that is closed to make room for one of an address with
+	// as many. Until then new connections wait, so that a burst of good clients does not close its own
+	// connections.
 	strangersGrace = time.Second
+	// waitingRoom is the number of connections that may wait for room.
+	waitingRoom = 1000
 	// refusalsEvery is the interval at which the log reports refused connections.
 	refusalsEvery = time.Minute
 )
@@ -50,8 +57,9 @@ type connections struct {
 
 	mu      sync.Mutex
 	open    map[*clientConn]struct{}
-	sources map[netip.Prefix]*source // of strangers
+	sources map[netip.Prefix]*source // of strangers, and of connections that wait
 	unknown int                      // strangers
+	waiting int                      // connections that wait
 	users   map[string]int64         // connections by user
 	charged charges                  // for headers that have not arrived yet
 	said    time.Time                // when the log last reported refusals
@@ -70,10 +78,11 @@ func newConnections(files, pending int64, stall time.Duration, log *slog.Logger)
 	return c
 }
 
-// source holds the strangers of one address, the oldest first.
+// source holds the strangers of one address and its connections that wait, the oldest first.
 type source struct {
 	first, last *clientConn
 	count       int
+	waiting     []*clientConn
 }
 
 // sourceOf returns the address that a connection comes from; for IPv6 the network of its site.
@@ -94,39 +103,142 @@ func sourceOf(c net.Conn) netip.Prefix {
 	return p
 }
 
-// add counts a new connection as a stranger's, and makes room for it. If there is no room yet, but
-// may be soon, it returns how long to wait at most. came is when the connection was accepted.
-func (c *connections) add(conn *clientConn, came time.Time) (added bool, wait time.Duration) {
+// placing is what became of a new connection.
+type placing uint8
+
+const (
+	admitted placing = iota
+	waits
+	refused
+)
+
+// place admits a new connection as a stranger's, makes it wait, or refuses it. If one that has waited is admitted for it, that is ready.
+func (c *connections) place(conn *clientConn) (got placing, ready *clientConn) {
 	now := time.Now()
 	c.mu.Lock()
-	full := c.limit > 0 && int64(len(c.open)) >= c.limit
-	if !full && c.unknown < c.strangers {
+	got, ready, dropped := c.decide(conn, now)
+	say := got == refused && now.Sub(c.said) > refusalsEvery
+	if say {
+		c.said = now
+	}
+	n := len(c.open)
+	c.mu.Unlock()
+	if dropped != nil {
+		dropped.abort()
+	}
+	if say {
+		c.log.Warn("connections are refused: there are as many as the limit on open files allows", "open", n)
+	}
+	return got, ready
+}
+
+// decide does the work of place. It also returns a connection that is to be closed, or nil. The lock is held.
+func (c *connections) decide(conn *clientConn, now time.Time) (got placing, ready, dropped *clientConn) {
+	if c.hasRoom() {
 		c.admit(conn, now)
-		c.mu.Unlock()
-		return true, 0
+		return admitted, nil, nil
 	}
 	victim := c.victim()
 	if victim == nil {
-		say := now.Sub(c.said) > refusalsEvery
-		if say {
-			c.said = now
-		}
-		n := len(c.open)
-		c.mu.Unlock()
-		if say {
-			c.log.Warn("connections are refused: there are as many as the limit on open files allows", "open", n)
-		}
-		return false, 0
+		return refused, nil, nil
 	}
-	if wait := strangersGrace - max(now.Sub(victim.since), now.Sub(came)); wait > 0 {
-		c.mu.Unlock()
-		return false, wait
+	s := c.sourceAt(conn.source)
+	if s.count+1 < c.sources[victim.source].count || c.waiting == 0 && now.Sub(victim.since) >= strangersGrace {
+		c.remove(victim)
+		c.admit(conn, now)
+		return admitted, nil, victim
 	}
-	c.remove(victim)
+	if !c.mayWait() {
+		if most := c.mostWaiting(); most != nil && most != s {
+			dropped = most.waiting[len(most.waiting)-1]
+			c.forsake(dropped)
+		} else {
+			// The address has all that wait: each of its connections has a shorter time.
+			c.remove(victim)
+			dropped = victim
+			if len(s.waiting) == 0 {
+				c.admit(conn, now)
+				return admitted, nil, dropped
+			}
+			ready = s.waiting[0]
+			c.forsake(ready)
+			c.admit(ready, now)
+			s = c.sourceAt(conn.source)
+		}
+	}
+	conn.since = now
+	s.waiting = append(s.waiting, conn)
+	c.waiting++
+	return waits, ready, dropped
+}
+
+// mayWait reports whether one more connection may wait. Those that wait have files, too: some of those that are kept for the store. The lock
+// is held.
+func (c *connections) mayWait() bool {
+	return c.waiting < waitingRoom && (c.limit == 0 || int64(len(c.open)+c.waiting) < c.limit+min(c.limit/8, spareFiles/2))
+}
+
+// hasRoom reports whether a connection may be admitted without closing another one. The lock is held.
+func (c *connections) hasRoom() bool {
+	return (c.limit == 0 || int64(len(c.open)) < c.limit) && c.unknown < c.strangers
+}
+
+// mostWaiting returns the address with most connections that wait; nil if none waits. The lock is held.
+func (c *connections) mostWaiting() *source {
+	var most *source
+	for _, s := range c.sources {
+		if len(s.waiting) > 0 && (most == nil || len(s.waiting) > len(most.waiting)) {
+			most = s
+		}
+	}
+	return most
+}
+
+// forsake removes a connection that waits. The lock is held.
+func (c *connections) forsake(conn *clientConn) {
+	s := c.sources[conn.source]
+	i := slices.Index(s.waiting, conn)
+	s.waiting = slices.Delete(s.waiting, i, i+1)
+	c.waiting--
+	c.tidy(conn.source)
+}
+
+// next admits a connection that has waited, the first one of the address that has fewest strangers, if there is room or may be made. If
+// there is none, it returns how long that takes at most, 0 if nothing waits.
+func (c *connections) next() (conn *clientConn, wait time.Duration) {
+	var dropped *clientConn
+	defer func() {
+		if dropped != nil {
+			dropped.abort()
+		}
+	}()
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting == 0 {
+		return nil, 0
+	}
+	var fewest *source
+	for _, s := range c.sources {
+		if len(s.waiting) > 0 && (fewest == nil || s.count < fewest.count || s.count == fewest.count && s.waiting[0].since.Before(fewest.waiting[0].since)) {
+			fewest = s
+		}
+	}
+	conn = fewest.waiting[0]
+	if !c.hasRoom() {
+		victim := c.victim()
+		if victim == nil { // users have all of them
+			return nil, strangersGrace
+		}
+		if wait := strangersGrace - max(now.Sub(victim.since), now.Sub(conn.since)); wait > 0 {
+			return nil, wait
+		}
+		dropped = victim
+		c.remove(victim)
+	}
+	c.forsake(conn)
 	c.admit(conn, now)
-	c.mu.Unlock()
-	victim.abort()
-	return true, 0
+	return conn, 0
 }
 
 // admit counts a connection as a stranger's. The lock is held.
@@ -138,11 +250,7 @@ func (c *connections) admit(conn *clientConn, now time.Time) {
 
 // list puts a connection at the end of its source's strangers. The lock is held.
 func (c *connections) list(conn *clientConn) {
-	s := c.sources[conn.source]
-	if s == nil {
-		s = &source{}
-		c.sources[conn.source] = s
-	}
+	s := c.sourceAt(conn.source)
 	conn.before, conn.after = s.last, nil
 	if s.last == nil {
 		s.first = conn
@@ -174,8 +282,24 @@ func (c *connections) unlist(conn *clientConn) {
 		conn.after.before = conn.before
 	}
 	conn.before, conn.after = nil, nil
-	if s.count--; s.count == 0 {
-		delete(c.sources, conn.source)
+	s.count--
+	c.tidy(conn.source)
+}
+
+// sourceAt returns the connections of an address. The lock is held.
+func (c *connections) sourceAt(at netip.Prefix) *source {
+	s := c.sources[at]
+	if s == nil {
+		s = &source{}
+		c.sources[at] = s
+	}
+	return s
+}
+
+// tidy forgets an address without connections. The lock is held.
+func (c *connections) tidy(at netip.Prefix) {
+	if s := c.sources[at]; s.count == 0 && len(s.waiting) == 0 {
+		delete(c.sources, at)
 	}
 }
 
@@ -184,6 +308,9 @@ func (c *connections) unlist(conn *clientConn) {
 func (c *connections) victim() *clientConn {
 	var most *source
 	for _, s := range c.sources {
+		if s.count == 0 {
+			continue
+		}
 		if most == nil || s.count > most.count || s.count == most.count && s.first.since.Before(most.first.since) {
 			most = s
 		}
@@ -280,37 +407,114 @@ func refusal(caller api.Caller) api.Standing {
 	return api.Refused
 }
 
-// limitListener accepts connections as long as there is room for them, and closes others at once.
+// limitListener accepts connections as long as there is room for them, and closes others at once. It never waits for room: a connection that
+// does is kept aside.
 type limitListener struct {
 	net.Listener
-	*connections
+	all   *connections
+	ready chan net.Conn // that were admitted
+	ended chan struct{} // closed when the listener is
+	once  sync.Once
+}
+
+// limitListener returns a listener that bounds the connections of another one, until that is closed.
+func (c *connections) limitListener(inner net.Listener) *limitListener {
+	l := &limitListener{Listener: inner, all: c, ready: make(chan net.Conn), ended: make(chan struct{})}
+	go l.accept()
+	go l.admitWaiting()
+	return l
 }
 
 // Accept implements net.Listener.
-func (l limitListener) Accept() (net.Conn, error) {
+func (l *limitListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.ready:
+		return conn, nil
+	case <-l.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *limitListener) Close() error {
+	l.once.Do(func() { close(l.ended) })
+	return l.Listener.Close()
+}
+
+// hand gives a connection to Accept.
+func (l *limitListener) hand(conn *clientConn) {
+	select {
+	case l.ready <- conn:
+	case <-l.ended:
+		conn.Close()
+	}
+}
+
+// accept places new connections until the listener is closed.
+func (l *limitListener) accept() {
 	for {
 		accepted, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
+		if errors.Is(err, net.ErrClosed) {
+			l.once.Do(func() { close(l.ended) })
+			return
 		}
-		conn := &clientConn{Conn: accepted, all: l.connections, source: sourceOf(accepted)}
+		if err != nil { // too many open files, or a client that has gone
+			l.all.log.Warn("a connection cannot be accepted", "error", err)
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
+		conn := &clientConn{Conn: accepted, all: l.all, source: sourceOf(accepted)}
 		conn.counting.Store(true)
-		came := time.Now()
-		for {
-			added, wait := l.add(conn, came)
-			if added {
-				return conn, nil
-			}
-			if wait == 0 {
-				accepted.Close()
-				break
-			}
-			t := time.NewTimer(wait)
-			select {
-			case <-l.changed:
-			case <-t.C:
-			}
-			t.Stop()
+		got, ready := l.all.place(conn)
+		if ready != nil {
+			l.hand(ready)
 		}
+		switch got {
+		case admitted:
+			l.hand(conn)
+		case waits:
+			l.all.wake()
+		case refused:
+			accepted.Close()
+		}
+	}
+}
+
+// admitWaiting admits connections that wait when there is room, until the listener is closed.
+func (l *limitListener) admitWaiting() {
+	for {
+		conn, wait := l.all.next()
+		if conn != nil {
+			l.hand(conn)
+			continue
+		}
+		if wait == 0 {
+			wait = time.Hour // nothing waits
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-l.all.changed:
+		case <-t.C:
+		case <-l.ended:
+			l.all.forsakeAll()
+			return
+		}
+		t.Stop()
+	}
+}
+
+// forsakeAll closes all connections that wait.
+func (c *connections) forsakeAll() {
+	c.mu.Lock()
+	var all []*clientConn
+	for at, s := range c.sources {
+		all = append(all, s.waiting...)
+		s.waiting = nil
+		c.tidy(at)
+	}
+	c.waiting = 0
+	c.mu.Unlock()
+	for _, conn := range all {
+		conn.abort()
 	}
 }

@@ -42,15 +42,24 @@ func newCallers(t *testing.T, limit, reserved int64, strangers int) *callers {
 	return c
 }
 
-// dial opens a connection that came long enough ago to make room for others; nil if there is no
-// room.
+// dial opens a connection a second after the others; nil if there is no room.
 func (c *callers) dial(from string) *clientConn {
-	conn := &clientConn{Conn: &peer{}, all: c.all, source: netip.MustParsePrefix(from + "/32")}
-	conn.counting.Store(true)
-	if added, _ := c.all.add(conn, time.Now().Add(-strangersGrace)); !added {
+	for conn := range c.all.open {
+		conn.since = conn.since.Add(-strangersGrace)
+	}
+	conn, got := c.knock(from)
+	if got != admitted {
 		return nil
 	}
 	return conn
+}
+
+// knock opens a connection right after the others.
+func (c *callers) knock(from string) (*clientConn, placing) {
+	conn := &clientConn{Conn: &peer{}, all: c.all, source: netip.MustParsePrefix(from + "/32")}
+	conn.counting.Store(true)
+	got, _ := c.all.place(conn)
+	return conn, got
 }
 
 // as sets the user of a connection.
@@ -84,10 +93,74 @@ func TestStrangersMakeRoom(t *testing.T) {
 	if c.all.unknown != 4 || len(c.all.open) != 5 || c.all.users["late"] != 0 {
 		t.Errorf("got %d strangers, %d connections, users %v", c.all.unknown, len(c.all.open), c.all.users)
 	}
-	// A burst waits before it closes what has just come.
-	young := &clientConn{Conn: &peer{}, all: c.all}
-	if added, wait := c.all.add(young, time.Now()); added || wait <= 0 || wait > strangersGrace {
-		t.Errorf("at once: got added %v, wait %v", added, wait)
+}
+
+// TestStrangersWait holds that a burst waits before it closes what has just come, that nobody else waits for it, and that those who wait come in
+// turns.
+func TestStrangersWait(t *testing.T) {
+	c := newCallers(t, 0, 0, 4)
+	var burst []*clientConn
+	for range 7 {
+		conn, got := c.knock("10.0.0.1")
+		if want := map[bool]placing{true: admitted, false: waits}[len(burst) < 4]; got != want {
+			t.Errorf("connection %d: got %v, want %v", len(burst), got, want)
+		}
+		burst = append(burst, conn)
+	}
+	if conn, wait := c.all.next(); conn != nil || wait <= 0 || wait > strangersGrace {
+		t.Errorf("at once: got %v, wait %v", conn, wait)
+	}
+	for i, want := range []placing{admitted, admitted, waits} { // then each has two
+		if _, got := c.knock("10.0.0.2"); got != want || gone(burst[0]) != (i >= 0) || gone(burst[2]) {
+			t.Errorf("another address, %d: got %v, want %v", i, got, want)
+		}
+	}
+	later := func() {
+		for conn := range c.all.open {
+			conn.since = conn.since.Add(-strangersGrace)
+		}
+	}
+	later()
+	if conn, _ := c.all.next(); conn != burst[4] || !gone(burst[2]) {
+		t.Errorf("a second later: got %p, want the first one that waits, %p", conn, burst[4])
+	}
+	burst[3].Close()
+	if conn, _ := c.all.next(); conn != burst[5] {
+		t.Error("the next one is not admitted when there is room")
+	}
+	if c.all.waiting != 2 || c.all.unknown != 4 {
+		t.Errorf("got %d that wait, %d strangers", c.all.waiting, c.all.unknown)
+	}
+	c.all.forsakeAll()
+	if c.all.waiting != 0 || !gone(burst[6]) || len(c.all.sources) != 2 {
+		t.Errorf("got %d that wait, %d addresses", c.all.waiting, len(c.all.sources))
+	}
+}
+
+// TestFloodsOfStrangers holds that what waits is bounded, and that a flood does not push others out of what waits.
+func TestFloodsOfStrangers(t *testing.T) {
+	c := newCallers(t, 0, 0, 10)
+	var first *clientConn
+	for i := range 10 + waitingRoom {
+		if conn, got := c.knock("10.0.0.1"); i == 0 {
+			first = conn
+		} else if i >= 10 && got != waits {
+			t.Fatalf("connection %d: got %v", i, got)
+		}
+	}
+	if gone(first) {
+		t.Error("the first one is closed while others may wait")
+	}
+	if _, got := c.knock("10.0.0.1"); got != waits || !gone(first) || c.all.waiting != waitingRoom || c.all.unknown != 10 {
+		t.Errorf("beyond what may wait: got %v, %d wait, %d strangers", got, c.all.waiting, c.all.unknown)
+	}
+	for i := range 20 {
+		if _, got := c.knock(fmt.Sprintf("10.0.1.%d", i)); got == refused {
+			t.Errorf("address %d is refused", i)
+		}
+	}
+	if c.all.waiting != waitingRoom {
+		t.Errorf("%d wait", c.all.waiting)
 	}
 }
 
@@ -204,10 +277,11 @@ func TestListenerClosesWhatHasNoRoom(t *testing.T) {
 	c := newCallers(t, 1, 0, 10)
 	accepted := make(chan net.Conn)
 	done := make(chan bool)
+	limited := c.all.limitListener(l)
 	go func() {
 		defer close(done)
 		for {
-			conn, err := (limitListener{l, c.all}).Accept()
+			conn, err := limited.Accept()
 			if err != nil {
 				return
 			}
@@ -231,7 +305,7 @@ func TestListenerClosesWhatHasNoRoom(t *testing.T) {
 	first.Close()
 	dial()
 	(<-accepted).Close()
-	l.Close()
+	limited.Close()
 	<-done
 }
 

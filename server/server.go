@@ -71,6 +71,10 @@ type Config struct {
 	BindAddress string // "127.0.0.1"
 	SecurePort  int    // 6443; negative means any free port
 
+	// HealthBindAddress is a host and port at which /livez, /readyz and /healthz are answered without TLS, also while strangers take all
+	// connections to the other port; "" is none.
+	HealthBindAddress string
+
 	// An etcd cluster to use in place of the embedded one.
 	EtcdServers  []string
 	EtcdCAFile   string
@@ -227,6 +231,7 @@ type Server struct {
 	logger   *slog.Logger
 	started  time.Time
 	listener net.Listener
+	probes   net.Listener // of the health endpoints alone; nil if there is none
 	identity *identity
 	proxyCAs []*x509.Certificate // authorities of the proxies that may name users
 	network  network
@@ -372,6 +377,9 @@ func (s *Server) openData(ctx context.Context) error {
 	}
 	s.listener = listener
 	s.opened = append(s.opened, listener)
+	if err := s.openProbes(); err != nil {
+		return err
+	}
 
 	// The store first: certificates without a store are a sign that it was lost.
 	created, err := s.createStore(ctx)
@@ -421,14 +429,14 @@ func (s *Server) Run(ctx context.Context) error {
 	all := newConnections(openFiles(), s.memory.Shares().Pending, api.StallLimit(s.config.RequestTimeout), s.logger)
 	workers.Go(func() { all.lookForStalls(work.Done()) })
 	go func() {
-		limited := limitListener{s.listener, all}
-		if err := s.http.ServeTLS(corkListener{limited}, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.ServeTLS(corkListener{all.limitListener(s.listener)}, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			s.fail(err)
 		}
 	}()
 	s.logger.Info("ready", "url", "https://"+s.Addr(), "kubeconfig", s.KubeconfigPath(),
 		"took", time.Since(s.started).Round(time.Millisecond))
 	workers.Go(func() { s.endWithStore(work) })
+	workers.Go(func() { s.serveProbes(work) })
 	workers.Go(func() { s.followFormat(work) })
 	for _, run := range s.background {
 		workers.Go(func() { run(work) })

@@ -133,6 +133,7 @@ func serveFlags(c *server.Config, authentication *authnValues, format, memoryLim
 	f.StringVar(&c.DataDir, "data-dir", server.DefaultDataDir, "`directory` for all data")
 	f.StringVar(&c.BindAddress, "bind-address", server.DefaultBindAddress, "`address` to listen on; 0.0.0.0 for all interfaces")
 	f.IntVar(&c.SecurePort, "secure-port", server.DefaultSecurePort, "`port` to listen on; 0 for any free port")
+	f.StringVar(&c.HealthBindAddress, "health-bind-address", "", "`address` and port such as :8081 where /livez, /readyz and /healthz are also answered, without TLS and to everybody; by default there is none")
 	f.StringVar(&c.TLSCertFile, "tls-cert-file", "", "`file` with the serving certificate, followed by its chain")
 	f.StringVar(&c.TLSKeyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
 	f.StringSliceVar(&c.TLSNames, "tls-san", nil, "additional `names` and addresses for the certificate that the server makes itself")
