@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path"
 	"slices"
@@ -17,7 +16,8 @@ import (
 	"github.com/keelson-io/keelson/internal/manifest"
 )
 
-// This file reads files of a git revision, with the git command.
+// This file reads files of a git revision, with the git command. The repository may be a stranger's, and git's configuration can name
+// commands, which many of git's commands run. So git never sees the repository: see repository.
 
 // readGit returns the documents in a file or folder of a revision. The path counts from the root of
 // the repository, as in git show REVISION:PATH, or from the working directory if it begins with ./.
@@ -26,40 +26,52 @@ func readGit(ctx context.Context, source string) ([]manifest.Document, error) {
 	if !ok || revision == "" || strings.HasPrefix(revision, "-") {
 		return nil, fmt.Errorf("%s: want git:REVISION:PATH, such as git:main:crds/", source)
 	}
+	if strings.Contains(revision, "@{") {
+		return nil, fmt.Errorf("%s: want a branch, tag or commit, or one before it such as main~2; logs of branches and their upstreams are not read", source)
+	}
 	ctx, cancel := context.WithTimeout(ctx, MaxTime)
 	defer cancel()
 	fail := func(err error) ([]manifest.Document, error) { return nil, fmt.Errorf("%s: %w", source, err) }
-
-	object, err := git(ctx, nil, 1<<10, "rev-parse", "--verify", "--end-of-options", revision+":"+strings.TrimSuffix(name, "/"))
-	if err != nil {
-		if _, bad := git(ctx, nil, 1<<10, "rev-parse", "--verify", "--end-of-options", revision+"^{commit}"); bad != nil {
-			return fail(fmt.Errorf("%w; list revisions with git branch -a, and fetch them in a shallow clone (actions/checkout: fetch-depth: 0)", bad))
-		}
-		return fail(fmt.Errorf("the revision %s has no %s; list its files with git ls-tree -r --name-only %s", revision, name, revision))
-	}
-	id := strings.TrimSpace(string(object))
-	kind, err := git(ctx, nil, 1<<10, "cat-file", "-t", id)
+	r, err := openRepository()
 	if err != nil {
 		return fail(err)
 	}
-	blobs := []blob{{strings.TrimSuffix(name, "/"), id}}
+	defer r.close()
+	written := name
+	if name, err = r.fromRoot(name); err != nil {
+		return fail(err)
+	}
+
+	object, err := r.git(ctx, nil, 1<<10, "rev-parse", "--verify", "--end-of-options", revision+":"+name)
+	if err != nil {
+		if _, bad := r.git(ctx, nil, 1<<10, "rev-parse", "--verify", "--end-of-options", revision+"^{commit}"); bad != nil {
+			return fail(fmt.Errorf("%w; list revisions with git branch -a, and fetch them in a shallow clone (actions/checkout: fetch-depth: 0)", bad))
+		}
+		return fail(fmt.Errorf("the revision %s has no %s; list its files with git ls-tree -r --name-only %s", revision, written, revision))
+	}
+	id := strings.TrimSpace(string(object))
+	kind, err := r.git(ctx, nil, 1<<10, "cat-file", "-t", id)
+	if err != nil {
+		return fail(err)
+	}
+	blobs := []blob{{name, id}}
 	if strings.TrimSpace(string(kind)) == "tree" {
-		if blobs, err = listTree(ctx, id, name); err != nil {
+		if blobs, err = r.listTree(ctx, id, name); err != nil {
 			return fail(err)
 		}
 		if len(blobs) == 0 {
 			return fail(errors.New("no .yaml, .yml or .json file below it"))
 		}
 	}
-	return readBlobs(ctx, revision, blobs)
+	return r.readBlobs(ctx, revision, blobs)
 }
 
 // blob is a file of a revision.
 type blob struct{ path, id string }
 
 // listTree returns the manifests below a folder.
-func listTree(ctx context.Context, id, folder string) ([]blob, error) {
-	list, err := git(ctx, nil, MaxBytes, "ls-tree", "-r", "-z", id)
+func (r *repository) listTree(ctx context.Context, id, folder string) ([]blob, error) {
+	list, err := r.git(ctx, nil, MaxBytes, "ls-tree", "-r", "-z", id)
 	if err != nil {
 		return nil, err
 	}
@@ -83,19 +95,19 @@ func listTree(ctx context.Context, id, folder string) ([]blob, error) {
 }
 
 // readBlobs returns the documents of files.
-func readBlobs(ctx context.Context, revision string, blobs []blob) ([]manifest.Document, error) {
+func (r *repository) readBlobs(ctx context.Context, revision string, blobs []blob) ([]manifest.Document, error) {
 	var ids bytes.Buffer
 	for _, b := range blobs {
 		ids.WriteString(b.id + "\n")
 	}
-	text, err := git(ctx, &ids, MaxBytes, "cat-file", "--batch")
+	text, err := r.git(ctx, &ids, MaxBytes, "cat-file", "--batch")
 	if err != nil {
 		return nil, fmt.Errorf("git:%s: %w", revision, err)
 	}
-	r := bufio.NewReader(bytes.NewReader(text))
+	in := bufio.NewReader(bytes.NewReader(text))
 	var out []manifest.Document
 	for _, b := range blobs {
-		head, err := r.ReadString('\n')
+		head, err := in.ReadString('\n')
 		fields := strings.Fields(head)
 		if err != nil || len(fields) != 3 {
 			return nil, fmt.Errorf("git:%s:%s: git cat-file answered %q", revision, b.path, head)
@@ -105,7 +117,7 @@ func readBlobs(ctx context.Context, revision string, blobs []blob) ([]manifest.D
 			return nil, fmt.Errorf("git:%s:%s: git cat-file answered %q", revision, b.path, head)
 		}
 		content := make([]byte, size+1) // a line break follows
-		if _, err := io.ReadFull(r, content); err != nil {
+		if _, err := io.ReadFull(in, content); err != nil {
 			return nil, fmt.Errorf("git:%s:%s: %w", revision, b.path, err)
 		}
 		out = append(out, manifest.Split("git:"+revision+":"+b.path, content[:size])...)
@@ -114,11 +126,9 @@ func readBlobs(ctx context.Context, revision string, blobs []blob) ([]manifest.D
 }
 
 // git runs a git command and returns its output of at most limit bytes.
-func git(ctx context.Context, in io.Reader, limit int64, args ...string) ([]byte, error) {
+func (r *repository) git(ctx context.Context, in io.Reader, limit int64, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
-	// A missing object of a partial clone would be fetched, by a command that the repository's own
-	// configuration names. The repository may be a stranger's.
-	cmd.Env = append(os.Environ(), "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
+	cmd.Dir, cmd.Env = r.dir, r.env()
 	cmd.Stdin = in
 	var said bytes.Buffer
 	cmd.Stderr = &said
