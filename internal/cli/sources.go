@@ -23,6 +23,7 @@ import (
 // sourceFlags are the flags for definitions.
 type sourceFlags struct {
 	crds       []string
+	settings   *settings.Settings // whose definitions count, too
 	context    string
 	kubeconfig string
 }
@@ -44,25 +45,15 @@ type definitionSources struct {
 // read reads the sources.
 func (s *sourceFlags) read(ctx context.Context, files manifest.Options, stdin io.Reader) (*definitionSources, error) {
 	out := &definitionSources{}
-	r := &crdsource.Reader{Stdin: stdin, Files: files}
-	for _, source := range s.crds {
-		if crdsource.IsCatalogue(source) {
-			c, err := r.Catalogue(source)
-			if err != nil {
-				return nil, &usageError{fmt.Errorf("--crd: %w", err)}
-			}
-			out.catalogues = append(out.catalogues, c)
-			continue
+	if s.settings != nil {
+		within := files
+		within.Within = s.settings.Root
+		if err := out.readFrom(ctx, &crdsource.Reader{Stdin: stdin, Files: within}, s.settings.CRDs); err != nil {
+			return nil, err
 		}
-		docs, err := r.Read(ctx, source)
-		if err != nil {
-			return nil, fmt.Errorf("--crd: %w", err)
-		}
-		found := slices.DeleteFunc(slices.Clone(docs), func(d manifest.Document) bool { return d.Err != nil || !offline.IsDefinition(d) })
-		if len(found) == 0 {
-			return nil, fmt.Errorf("--crd: %s: no CustomResourceDefinition in it%s", source, catalogueHint(source))
-		}
-		out.docs = append(out.docs, found...)
+	}
+	if err := out.readFrom(ctx, &crdsource.Reader{Stdin: stdin, Files: files}, s.crds); err != nil {
+		return nil, err
 	}
 	if s.context != "" || s.kubeconfig != "" {
 		docs, err := crdsource.Cluster(ctx, s.kubeconfig, s.context)
@@ -72,6 +63,33 @@ func (s *sourceFlags) read(ctx context.Context, files manifest.Options, stdin io
 		out.docs = append(out.docs, docs...)
 	}
 	return out, nil
+}
+
+// readFrom adds the definitions of sources.
+func (out *definitionSources) readFrom(ctx context.Context, r *crdsource.Reader, sources []string) error {
+	for _, source := range sources {
+		if crdsource.IsCatalogue(source) {
+			c, err := r.Catalogue(source)
+			if err != nil {
+				return &usageError{fmt.Errorf("--crd: %w", err)}
+			}
+			out.catalogues = append(out.catalogues, c)
+			continue
+		}
+		docs, err := r.Read(ctx, source)
+		if errors.Is(err, manifest.ErrOutside) {
+			err = fmt.Errorf("%w; %s", err, settings.HowToTrust)
+		}
+		if err != nil {
+			return fmt.Errorf("--crd: %w", err)
+		}
+		found := slices.DeleteFunc(slices.Clone(docs), func(d manifest.Document) bool { return d.Err != nil || !offline.IsDefinition(d) })
+		if len(found) == 0 {
+			return fmt.Errorf("--crd: %s: no CustomResourceDefinition in it%s", source, catalogueHint(source))
+		}
+		out.docs = append(out.docs, found...)
+	}
+	return nil
 }
 
 // catalogueFile matches the names of files in catalogues: widget_v1.json.
@@ -148,6 +166,7 @@ func addDefinitions(ctx context.Context, server *offline.Server, docs []manifest
 // settingsFlags are the flags for the settings of a repository and for baselines.
 type settingsFlags struct {
 	config        string
+	trusted       bool
 	baseline      string
 	writeBaseline string
 }
@@ -155,6 +174,7 @@ type settingsFlags struct {
 func (s *settingsFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.config, "config", "", "settings `file` (default: "+settings.Name+" in the working directory or above it, up to the root of the repository)")
+	f.BoolVar(&s.trusted, "trust-settings", false, "let the settings file name URLs and files outside of its repository")
 	f.StringVar(&s.baseline, "baseline", "", "`file` with known findings, which are not reported")
 	f.StringVar(&s.writeBaseline, "write-baseline", "", "write all findings to this `file`, as known ones, and succeed")
 }
@@ -164,9 +184,9 @@ func (s *settingsFlags) load(lint bool) (*settings.Settings, *settings.Filter, e
 	var err error
 	var found *settings.Settings
 	if s.config != "" {
-		found, err = settings.Read(s.config)
+		found, err = settings.Read(s.config, s.trusted)
 	} else {
-		found, err = settings.Find(".")
+		found, err = settings.Find(".", s.trusted)
 	}
 	if err != nil {
 		return nil, nil, &usageError{err}

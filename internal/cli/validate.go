@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/settings"
@@ -127,7 +125,7 @@ func (o *validateOptions) applySettings(cmd *cobra.Command) (*settings.Filter, e
 	if err != nil {
 		return nil, err
 	}
-	o.sources.crds = slices.Concat(known.CRDs, o.sources.crds)
+	o.sources.settings = known
 	o.exclude = slices.Concat(known.Exclude, o.exclude)
 	o.skipKinds = slices.Concat(known.SkipKinds, o.skipKinds)
 	o.ignorePaths = slices.Concat(known.IgnorePaths, o.ignorePaths)
@@ -464,12 +462,4 @@ func onceStdin(lists ...[]string) error {
 		return &usageError{errors.New(`"-" (standard input) is named more than once`)}
 	}
 	return nil
-}
-
-// painter returns a function that colours text, if out is a terminal and colours are not disabled.
-func painter(out io.Writer) func(code, text string) string {
-	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" {
-		return func(code, text string) string { return "\x1b[" + code + "m" + text + "\x1b[0m" }
-	}
-	return func(_, text string) string { return text }
 }

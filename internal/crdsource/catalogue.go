@@ -107,7 +107,12 @@ func (c *Catalogue) Find(ctx context.Context, k schema.GroupVersionKind) ([]mani
 	if strings.HasPrefix(file, "https://") {
 		text, err = c.reader.get(ctx, file)
 	} else {
-		text, err = manifest.ReadFile(file, nil)
+		if within := c.reader.Files.Within; within != "" {
+			err = manifest.Inside(within, file)
+		}
+		if err == nil {
+			text, err = manifest.ReadFile(file, nil)
+		}
 	}
 	switch {
 	case errors.Is(err, errNotFound) || errors.Is(err, os.ErrNotExist):

@@ -30,6 +30,8 @@ type Options struct {
 	// ObjectsOnly skips the texts in folders that are not objects of a server: templates, files of
 	// kustomize and other tools, other YAML.
 	ObjectsOnly bool
+	// Within is a folder that no file may lead out of, by a link: see [Inside]. "" is none.
+	Within string
 }
 
 // Skipped is a text in a folder that is not a manifest.
@@ -144,6 +146,16 @@ func (o Options) find(p string) (out found, err error) {
 	if p == "-" {
 		return found{files: []string{p}, named: true}, nil
 	}
+	if o.Within != "" {
+		if err := Inside(o.Within, p); err != nil {
+			return found{}, err
+		}
+		defer func() {
+			for _, file := range out.files {
+				err = errors.Join(err, Inside(o.Within, file))
+			}
+		}()
+	}
 	info, err := os.Stat(p)
 	switch {
 	case err == nil && !info.IsDir():
@@ -212,7 +224,7 @@ func (o Options) glob(pattern string) ([]string, error) {
 	if err := CheckGlob(pattern); err != nil {
 		return nil, err
 	}
-	matches, err := doublestar.FilepathGlob(pattern, doublestar.WithNoHidden(), doublestar.WithNoFollow())
+	matches, err := doublestar.FilepathGlob(tidyGlob(pattern), doublestar.WithNoHidden(), doublestar.WithNoFollow())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", pattern, err)
 	}

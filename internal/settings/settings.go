@@ -12,7 +12,8 @@
 //   - Reading is strict. An error has the file, the line and the column.
 //   - Paths in the file count from its folder, so that the working directory does not matter.
 //   - A suppression has a reason.
-//   - The file runs nothing and contacts no cluster: it may come from a stranger's repository.
+//   - The file may come from a stranger's repository. It runs nothing and contacts nobody, and names only files inside the repository
+//     and git revisions of it, unless the user trusts it.
 package settings
 
 import (
@@ -41,6 +42,7 @@ const (
 // Settings are the contents of the file. Empty fields leave the defaults of the commands.
 type Settings struct {
 	File string `json:"-"` // "" if there is none
+	Root string `json:"-"` // the folder that files named here must be in; "" if the user trusts the settings
 
 	CRDs          []string      `json:"crds"`
 	Exclude       []string      `json:"exclude"`
@@ -65,8 +67,8 @@ var (
 	suppressKeys = []string{"id", "path", "reason"}
 )
 
-// Find returns the settings for a folder. Without a file, they are empty.
-func Find(folder string) (*Settings, error) {
+// Find returns the settings for a folder. Without a file, they are empty. trusted lifts the bounds on what they may name.
+func Find(folder string, trusted bool) (*Settings, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
 		return nil, err
@@ -76,9 +78,9 @@ func Find(folder string) (*Settings, error) {
 		file := filepath.Join(dir, Name)
 		if _, err := os.Stat(file); err == nil {
 			if near, err := filepath.Rel(folder, file); err == nil {
-				return Read(near)
+				return Read(near, trusted)
 			}
-			return Read(file)
+			return Read(file, trusted)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -101,8 +103,18 @@ func repository(folder string) string {
 	}
 }
 
-// Read reads a file.
-func Read(file string) (*Settings, error) {
+// Read reads a file. trusted lifts the bounds on what it may name.
+func Read(file string, trusted bool) (*Settings, error) {
+	folder, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
+	root := repository(folder)
+	if !trusted {
+		if err := manifest.Inside(root, file); err != nil {
+			return nil, fmt.Errorf("%w; %s", err, HowToTrust)
+		}
+	}
 	text, err := manifest.ReadFile(file, nil)
 	if err != nil {
 		return nil, err
@@ -116,6 +128,9 @@ func Read(file string) (*Settings, error) {
 		return nil, d.Err
 	}
 	s := &Settings{File: file}
+	if !trusted {
+		s.Root = root
+	}
 	if err := s.decode(d); err != nil {
 		return nil, err
 	}
@@ -201,9 +216,12 @@ func (s *Settings) check(d manifest.Document) error {
 	}
 	for i, source := range s.CRDs {
 		if source == "" || source == "-" {
-			return fail(fmt.Sprintf("crds[%d]", i), "got %q, want a file, folder, glob, URL, git revision or catalogue", source)
+			return fail(fmt.Sprintf("crds[%d]", i), "got %q, want a file, folder, glob, git revision or catalogue", source)
 		}
 		s.CRDs[i] = s.local(source)
+		if err := s.inside(s.CRDs[i]); err != nil {
+			return fail(fmt.Sprintf("crds[%d]", i), "%s; %s", err, HowToTrust)
+		}
 	}
 	folder, err := filepath.Abs(filepath.Dir(s.File))
 	if err != nil {
@@ -216,8 +234,25 @@ func (s *Settings) check(d manifest.Document) error {
 	}
 	if s.Baseline != "" {
 		s.Baseline = s.local(s.Baseline)
+		if err := s.inside(s.Baseline); err != nil {
+			return fail("baseline", "%s; %s", err, HowToTrust)
+		}
 	}
 	return nil
+}
+
+// HowToTrust ends the errors about what only trusted settings may name.
+const HowToTrust = "settings name files inside their repository and git revisions of it, or pass --trust-settings"
+
+// inside returns an error for a path that a stranger's settings may not name. Links are followed; a file that is not there is inside.
+func (s *Settings) inside(path string) error {
+	if s.Root == "" || strings.HasPrefix(path, "git:") {
+		return nil
+	}
+	if strings.HasPrefix(path, "https://") || strings.HasPrefix(path, "http://") {
+		return fmt.Errorf("%s is a URL: %w", path, manifest.ErrOutside)
+	}
+	return manifest.Inside(s.Root, path)
 }
 
 // globEscaper escapes the characters of a path that mean something in a glob.

@@ -1,0 +1,51 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+)
+
+// This file keeps files that a stranger names in a folder.
+
+// ErrOutside is the error of [Inside].
+var ErrOutside = errors.New("not a file of the repository")
+
+// Inside returns an error if a path, which may be a glob, leads out of a folder, or into its git data, where credentials may be. Links are
+// followed. A path that does not exist is judged by the part of it that does.
+func Inside(folder, path string) error {
+	root, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return err
+	}
+	if root, err = filepath.Abs(root); err != nil {
+		return err
+	}
+	part, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	real, rest := "", ""
+	for {
+		if real, err = filepath.EvalSymlinks(part); err == nil || part == filepath.Dir(part) {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		rest = filepath.Join(filepath.Base(part), rest)
+		part = filepath.Dir(part)
+	}
+	rel, err := filepath.Rel(root, filepath.Join(real, rest))
+	if err != nil || !filepath.IsLocal(rel) {
+		return fmt.Errorf("%s leads out of the repository %s: %w", path, folder, ErrOutside)
+	}
+	for step := range strings.SplitSeq(filepath.ToSlash(rel), "/") {
+		if strings.EqualFold(step, ".git") {
+			return fmt.Errorf("%s is part of git's data: %w", path, ErrOutside)
+		}
+	}
+	return nil
+}
