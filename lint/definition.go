@@ -1,16 +1,17 @@
 package lint
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/source"
+	"github.com/keelson-io/keelson/internal/yamljson"
 )
 
 // This file decodes definitions.
@@ -48,7 +49,7 @@ func Load(src Source) (*Definition, error) {
 	if src.Line == 0 {
 		src.Line = 1
 	}
-	body, err := yaml.YAMLToJSON(src.Text)
+	body, _, err := yamljson.JSON(context.Background(), src.Text, false)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}

@@ -11,10 +11,10 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/yamljson"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/kubernetes"
@@ -74,7 +74,7 @@ func LoadPolicy(src Source) (*Policy, error) {
 	if src.Line == 0 {
 		src.Line = 1
 	}
-	body, err := yaml.YAMLToJSON(src.Text)
+	body, _, err := yamljson.JSON(context.Background(), src.Text, false)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}

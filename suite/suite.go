@@ -2,6 +2,8 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,9 +13,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/internal/yamljson"
 )
 
 // This file decodes suites.
@@ -115,7 +117,8 @@ func (u *userText) UnmarshalJSON(b []byte) error {
 // IsSuite reports whether a text looks like a suite: it has the key cases.
 func IsSuite(text []byte) bool {
 	var f struct{ Cases []json.RawMessage }
-	return kyaml.Unmarshal(text, &f) == nil && f.Cases != nil
+	body, _, err := yamljson.JSON(context.Background(), text, false)
+	return err == nil && json.Unmarshal(body, &f) == nil && f.Cases != nil
 }
 
 // Load reads a suite and the definitions that it names by paths relative to its folder.
@@ -159,8 +162,8 @@ func Parse(name string, text []byte, read func(path string) ([]byte, error)) (*S
 
 // parseSuite is Parse with a function that returns the documents of a path.
 func parseSuite(name string, text []byte, read func(path string) ([]manifest.Document, error)) (*Suite, error) {
-	body, err := kyaml.YAMLToJSONStrict(text)
-	if err != nil {
+	body, duplicates, err := yamljson.JSON(context.Background(), text, true)
+	if err = cmp.Or(err, duplicates); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	var f file
@@ -330,7 +333,7 @@ func objectText(raw json.RawMessage) ([]byte, error) {
 		if err := json.Unmarshal(raw, &text); err != nil {
 			return nil, err
 		}
-		body, err := kyaml.YAMLToJSON([]byte(text))
+		body, _, err := yamljson.JSON(context.Background(), []byte(text), false)
 		if err != nil {
 			return nil, err
 		}

@@ -75,7 +75,7 @@ func writeCoverage(r *coverage.Report, format, name string, out io.Writer) error
 		if out == nil {
 			return errors.New("standard output has the results: name a file, or use -o table")
 		}
-		return r.Write(out, format)
+		return r.Write(documents(out), format)
 	}
 	f, err := os.Create(name)
 	if err != nil {

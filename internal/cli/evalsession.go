@@ -85,8 +85,7 @@ func interact(ctx context.Context, o evalOptions, stdin io.Reader, out io.Writer
 		return err
 	}
 	in, isFile := stdin.(*os.File)
-	screen, isScreen := out.(*os.File)
-	if isFile && isScreen && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(screen.Fd())) {
+	if screen := terminalOf(out); isFile && screen != nil && term.IsTerminal(int(in.Fd())) {
 		return s.edit(ctx, in, screen)
 	}
 	if err := s.script(ctx, stdin, out); err != nil {
@@ -272,7 +271,7 @@ func (s *session) line(ctx context.Context, line string, out io.Writer) error {
 	if answer != "" && !strings.HasSuffix(answer, "\n") {
 		answer += "\n"
 	}
-	_, err := io.WriteString(out, answer)
+	_, err := io.WriteString(newEscaper(out), answer)
 	return err
 }
 

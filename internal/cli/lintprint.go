@@ -22,7 +22,7 @@ func printReports(out io.Writer, o lintOptions, reports []*lint.Report) error {
 		return printJSON(out, lintDocument{envelopeOf("LintReport"), reports})
 	}
 	if o.output != "text" {
-		return lintReport(o, reports).Write(out, o.output)
+		return lintReport(o, reports).Write(documents(out), o.output)
 	}
 	paint := painter(out)
 	var b strings.Builder

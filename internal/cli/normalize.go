@@ -171,6 +171,6 @@ func printObject(out io.Writer, format string, more bool, object []byte) error {
 		}
 		b.Write(text)
 	}
-	_, err := out.Write(b.Bytes())
+	_, err := documents(out).Write(b.Bytes())
 	return err
 }

@@ -5,12 +5,13 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"time"
 )
 
 // counter shows a count on a terminal when work takes longer than a second.
 type counter struct {
-	out   io.Writer // nil if it is not a terminal
+	out   *os.File // nil if it is not a terminal
 	what  string
 	total int
 	n     int
@@ -20,7 +21,7 @@ type counter struct {
 
 // newCounter begins to count. what is a verb in the past tense.
 func newCounter(out io.Writer, what string, total int) *counter {
-	return &counter{out: screenOf(out), what: what, total: total, next: time.Now().Add(time.Second)}
+	return &counter{out: terminalOf(out), what: what, total: total, next: time.Now().Add(time.Second)}
 }
 
 // step counts one more.

@@ -68,7 +68,7 @@ type snapshotStatus struct {
 
 // printJSON prints a document on several lines.
 func printJSON(out io.Writer, v any) error {
-	enc := json.NewEncoder(out)
+	enc := json.NewEncoder(documents(out))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)

@@ -31,6 +31,10 @@ func Main(args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRootCommand()
 	if other := programs[filepath.Base(args[0])]; other != nil {
 		root = other()
+	} else {
+		done := make(chan struct{})
+		defer close(done)
+		guardProcess(ctx, done, root, errs)
 	}
 	return execute(ctx, root, args[1:], &interruptible{ctx: ctx, in: in}, out, errs)
 }
@@ -44,7 +48,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 func execute(ctx context.Context, root *cobra.Command, args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetArgs(args)
 	root.SetIn(in)
-	root.SetOut(out)
+	errs = newEscaper(errs)
+	root.SetOut(newEscaper(out))
 	root.SetErr(errs)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -97,7 +102,11 @@ another terminal, and talk to the server:
 	root.SetVersionTemplate(versionLine(v))
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelpCommand())
-	root.AddCommand(newServeCommand(), newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newWitnessCommand(), newConvertCommand(), newAuthzCommand(), newEnvtestAssetsCommand(), newSnapshotCommand(), newKubeconfigCommand(), newVersionCommand())
+	for _, cmd := range []*cobra.Command{newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newWitnessCommand(), newConvertCommand(), newAuthzCommand()} {
+		addMemoryLimit(cmd)
+		root.AddCommand(cmd)
+	}
+	root.AddCommand(newServeCommand(), newEnvtestAssetsCommand(), newSnapshotCommand(), newKubeconfigCommand(), newVersionCommand())
 	offerValues(root)
 	return root
 }

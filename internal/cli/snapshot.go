@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -107,7 +106,7 @@ func saveSnapshot(ctx context.Context, config *rest.Config, file string, screen 
 	}
 	defer os.Remove(part.Name()) // fails after success, when the file was renamed
 	defer part.Close()
-	size, err := io.Copy(part, &progress{from: response.Body, screen: screenOf(screen)})
+	size, err := io.Copy(part, &progress{from: response.Body, screen: terminalOf(screen)})
 	if err != nil {
 		return 0, fmt.Errorf("the snapshot broke off after %d bytes: %w", size, err)
 	}
@@ -120,18 +119,10 @@ func saveSnapshot(ctx context.Context, config *rest.Config, file string, screen 
 	return size, os.Rename(part.Name(), file)
 }
 
-// screenOf returns w if it is a terminal, otherwise nil.
-func screenOf(w io.Writer) io.Writer {
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return f
-	}
-	return nil
-}
-
 // progress is a reader that shows on a terminal how much was read.
 type progress struct {
 	from   io.Reader
-	screen io.Writer // nil: show nothing
+	screen *os.File // nil: show nothing
 	bytes  int64
 	shown  time.Time
 }

@@ -258,7 +258,7 @@ func printSuites(out io.Writer, format string, reports []suite.Report, reached *
 	case "junit":
 		return suite.WriteJUnit(out, reports)
 	case "sarif", "github":
-		return suiteReport(reports).Write(out, format)
+		return suiteReport(reports).Write(documents(out), format)
 	}
 	paint := painter(out)
 	var b strings.Builder

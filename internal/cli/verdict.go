@@ -250,7 +250,7 @@ func (v *validation) print(out io.Writer) error {
 	case "text":
 		return v.printText(out)
 	}
-	return v.report().Write(out, v.output)
+	return v.report().Write(documents(out), v.output)
 }
 
 func (v *validation) printJSON(out io.Writer) error {

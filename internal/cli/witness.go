@@ -364,7 +364,7 @@ func initSuite(ctx context.Context, args []string, stdin io.Reader, out, notes i
 		return err
 	}
 	if len(args) == 1 {
-		_, err := out.Write(text)
+		_, err := documents(out).Write(text)
 		return err
 	}
 	f, err := os.OpenFile(args[1], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

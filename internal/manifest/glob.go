@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
@@ -14,6 +15,7 @@ const (
 	maxGlob         = 1000 // bytes
 	maxAlternatives = 1000 // {a,b}{c,d} has four
 	maxBraces       = 10   // in one another
+	maxDeep         = 4    // **, each of which is tried with any number of folders
 )
 
 // CheckGlob returns an error for a glob that is malformed, or that may take long to match.
@@ -24,11 +26,22 @@ func CheckGlob(glob string) error {
 	case !doublestar.ValidatePattern(glob):
 		return fmt.Errorf("%q: %w", glob, doublestar.ErrBadPattern)
 	}
+	if n := strings.Count(tidyGlob(glob), "**"); n > maxDeep {
+		return fmt.Errorf("%q: the glob has ** %d times, want at most %d times", glob, n, maxDeep)
+	}
 	a := alternatives{text: glob}
 	if n := a.sequence(0); n > maxAlternatives || a.deep {
 		return fmt.Errorf("%q: the braces of the glob have too many alternatives, want at most %d, and %d braces in one another", glob, maxAlternatives, maxBraces)
 	}
 	return nil
+}
+
+// tidyGlob returns a glob that matches the same, without repetitions of "**/".
+func tidyGlob(glob string) string {
+	for strings.Contains(glob, "**/**/") {
+		glob = strings.ReplaceAll(glob, "**/**/", "**/")
+	}
+	return glob
 }
 
 // alternatives counts the texts without braces that a glob stands for.

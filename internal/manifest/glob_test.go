@@ -17,6 +17,9 @@ func TestCheckGlob(t *testing.T) {
 		strings.Repeat("{", 400) + strings.Repeat("}", 400): "braces in one another",
 		strings.Repeat("a", 1001):                           "a glob of 1001 bytes",
 		"{a":                                                "syntax error in pattern",
+		strings.Repeat("**/", 300) + "a":                    "",
+		strings.Repeat("**/d/", 4) + "a":                    "",
+		strings.Repeat("**/d/", 5) + "a":                    "** 5 times",
 	} {
 		err := CheckGlob(glob)
 		if got := ""; err != nil {

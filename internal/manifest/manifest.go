@@ -153,6 +153,7 @@ const (
 	maxFile  = 128 << 20 // bytes of a file; a link may lead to an endless device such as /dev/zero
 	MaxFiles = 200_000   // files
 	maxTotal = 1 << 30   // bytes of all files
+	maxJSON  = 256 << 20 // bytes of JSON that the documents of a YAML file become, which aliases make long
 )
 
 // tally counts what is read.
@@ -248,8 +249,13 @@ func splitYAML(file string, text []byte) []Document {
 	var docs []Document
 	start, line := 1, 0
 	var part []byte
+	size := 0
 	flush := func() {
-		if d, ok := fromYAML(file, start, part); ok {
+		d, ok := fromYAML(file, start, part)
+		if size += len(d.JSON); size > maxJSON && ok {
+			d.JSON, d.Err = nil, fmt.Errorf("%s:%d: the documents up to this one become more than %d bytes of JSON", file, d.Line, maxJSON)
+		}
+		if ok {
 			docs = append(docs, d)
 		}
 		part = nil
