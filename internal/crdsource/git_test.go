@@ -1,6 +1,7 @@
 package crdsource
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,5 +54,39 @@ func TestRepositoryOfAStranger(t *testing.T) {
 	exec.Command("git", "cat-file", "-p", id).Run()
 	if _, err := os.Stat(ran); err != nil {
 		t.Log("this git fetches nothing by itself")
+	}
+}
+
+// TestRepositoryIsBounded holds that what is copied of a repository is bounded, and that devices and links to folders in it are not read.
+func TestRepositoryIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write := func(name, text string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(".git/HEAD", "ref: refs/heads/main\n")
+	write(".git/refs/heads/main", strings.Repeat("1", 40)+"\n")
+	if err := os.Symlink("/", ".git/refs/all"); err != nil {
+		t.Skip(err)
+	}
+	r, err := openRepository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files, _ := filepath.Glob(filepath.Join(r.dir, "refs", "*")); len(files) != 1 {
+		t.Errorf("got %v, want heads", files)
+	}
+	if err := r.close(); err != nil {
+		t.Fatal(err)
+	}
+	write(".git/packed-refs", "")
+	if err := os.Truncate(".git/packed-refs", maxReferenceBytes+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openRepository(); err == nil || !strings.Contains(err.Error(), "packed-refs") {
+		t.Errorf("references of more than %d bytes: got %v", maxReferenceBytes, err)
 	}
 }
