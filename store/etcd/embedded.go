@@ -33,10 +33,11 @@ import (
 // embedded implements server within the process.
 type embedded struct {
 	*etcdserver.EtcdServer
-	lock  *fileutil.LockedFile
-	space *space
-	sums  *sums        // nil: values have no checksums
-	seen  atomic.Int64 // newest revision that any caller has seen
+	lock    *fileutil.LockedFile
+	space   *space
+	sums    *sums // nil: values have no checksums
+	written *written
+	seen    atomic.Int64 // newest revision that any caller has seen
 
 	lastSeen int64 // revision at the last step of the compaction loop
 
@@ -128,6 +129,11 @@ func run(ctx context.Context, c Config) (*embedded, error) {
 		return nil, startError(c.DataDir, "", err)
 	}
 	e.space = newSpace(c.DataDir, c.Quota, e.used, c.Logger)
+	room, roomErr := freeBytes(c.DataDir)
+	if roomErr != nil {
+		room = math.MaxInt64 // bounded by the quota, then
+	}
+	e.written = newWritten(room, c.Quota)
 	e.space.ahead = newDatabaseBlocks(filepath.Join(c.DataDir, memberDir, snapDir, dbFile), e.Backend().Size)
 	if b, ok := e.Backend().(interface{ Commits() int64 }); ok {
 		e.space.done = b.Commits
@@ -191,7 +197,7 @@ func serverConfig(c Config, log *zap.Logger) config.ServerConfig {
 		SnapshotCount:          snapshotCount,
 		SnapshotCatchUpEntries: math.MaxUint64, // while it starts; see keepLittle
 		MaxSnapFiles:           2,
-		MaxWALFiles:            2,
+		MaxWALFiles:            0, // see removeSegments
 
 		// This package guards the space itself: etcd's own alarm would have to be disarmed by hand.
 		QuotaBackendBytes: -1,
@@ -337,11 +343,14 @@ func (e *embedded) mayWrite(bytes int) error {
 
 // Txn also ends when the server fails, which EtcdServer.Txn does not notice.
 func (e *embedded) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	bytes := bytesOf(r.Success)
+	e.written.await(ctx, bytes)
 	resp, err := e.EtcdServer.Txn(ctx, r)
 	if err == nil {
 		e.sawRevision(resp.Header.Revision)
 		if resp.Succeeded {
 			e.addSum(resp.Header.Revision, r.Success)
+			e.written.add(resp.Header.Revision, bytes)
 		}
 		return resp, nil
 	}
@@ -349,6 +358,16 @@ func (e *embedded) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, 
 		return nil, dead
 	}
 	return nil, err
+}
+
+// bytesOf returns how many bytes operations write.
+func bytesOf(ops []*pb.RequestOp) (n int64) {
+	for _, op := range ops {
+		if put := op.GetRequestPut(); put != nil {
+			n += int64(len(put.Key) + len(put.Value))
+		}
+	}
+	return n
 }
 
 // addSum records the checksum of a transaction's only change.

@@ -148,6 +148,9 @@ func Open(ctx context.Context, c Config) (store.Store, error) {
 	cl.closed = cl.life.Done()
 	if c.CompactInterval > 0 {
 		cl.loops.Go(func() { cl.compactLoop(c.CompactInterval) })
+		if e, ok := s.(*embedded); ok {
+			cl.loops.Go(func() { e.trim(cl.life) })
+		}
 	}
 	return cl, nil
 }

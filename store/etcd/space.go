@@ -66,6 +66,13 @@ func (s *space) hasRoom() bool {
 	return free+ahead >= reserve
 }
 
+// isShort reports whether writes are refused, so that history is worth more as room.
+func (s *space) isShort() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err != nil
+}
+
 // look returns how many bytes are free on the file system, and how many more are reserved for the
 // database. It reserves more if that is due.
 func (s *space) look() (free, ahead int64) {
