@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
@@ -74,7 +75,7 @@ func find(ctx context.Context, o *options) (string, error) {
 		if dir := checkout(); dir != "" {
 			return build(ctx, "source-"+shortHash(dir), func(to string) *exec.Cmd {
 				cmd := exec.CommandContext(ctx, "go", "build", "-o", to, "./cmd/keelson")
-				cmd.Dir, cmd.Env = dir, buildEnv("")
+				cmd.Dir, cmd.Env = dir, slices.DeleteFunc(buildEnv(""), func(v string) bool { return v == "CGO_ENABLED=0" }) // as who works on it builds it: that is in the cache
 				return cmd
 			})
 		}
