@@ -125,7 +125,7 @@ func (c *checker) checkDatabase() error {
 	}
 	c.members = map[string]string{}
 	var newest semver.Version
-	err = readDBFile(f, func(bucket string, key, value []byte) {
+	err = readDBFile(f, func(bucket string, key, value []byte) error {
 		switch {
 		case bucket == "key" && c.sums != nil:
 			if changeErr := c.sums.entry(key, value); changeErr != nil && c.badEntry == nil {
@@ -142,12 +142,18 @@ func (c *checker) checkDatabase() error {
 			json.Unmarshal(value, &m) // names only appear in messages
 			c.members[string(key)] = m.Name
 		}
+		return nil
 	})
-	if own := semver.MustParse(version.Version); err == nil && (newest.Major != own.Major || newest.Minor > own.Minor) && newest.Major > 0 {
+	if own := semver.MustParse(version.Version); err == nil && isForeign(newest, own) {
 		return &unusableError{c.dir, fmt.Sprintf("it was last used by etcd %d.%d, and this keelson has etcd %d.%d: use a newer keelson, or restore a snapshot from before the update",
 			newest.Major, newest.Minor, own.Major, own.Minor)}
 	}
 	return cmp.Or(err, c.badEntry)
+}
+
+// isForeign reports whether this etcd cannot use the data of another version.
+func isForeign(v, own semver.Version) bool {
+	return (v.Major != own.Major || v.Minor > own.Minor) && v.Major > 0
 }
 
 // checkLog reads the write-ahead log from its last snapshot.

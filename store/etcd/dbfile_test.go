@@ -53,12 +53,12 @@ func readDB(t *testing.T, db []byte) (pages []uint64, err error) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	r := &dbFileReader{file: f, visit: func(string, []byte, []byte) {}}
+	r := &dbFileReader{file: f, visit: func(string, []byte, []byte) error { return nil }}
 	if err := r.read(); err != nil {
 		return nil, err
 	}
 	for id := range r.pages {
-		if r.seen[id/64]&(1<<(id%64)) != 0 {
+		if r.isSeen(id) {
 			pages = append(pages, id)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync/atomic"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -106,36 +107,52 @@ func (c *cluster) snapshot(ctx context.Context, w io.Writer) error {
 	}
 }
 
-// CheckSnapshot returns an error unless a file is a complete snapshot: a database of etcd, followed
-// by its SHA-256.
+// CheckSnapshot returns an error unless a file is a complete snapshot that can be restored: a
+// database of etcd with all its records, followed by its SHA-256.
 func CheckSnapshot(file string) error {
+	_, err := readSnapshot(file, func(string, []byte, []byte) error { return nil })
+	return err
+}
+
+// readSnapshot checks a snapshot, calls visit for each of its records, and returns its size.
+func readSnapshot(file string, visit func(bucket string, key, value []byte) error) (size int64, err error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	size := info.Size() - sha256.Size
-	if size <= 0 || size%512 != 0 {
-		return fmt.Errorf("%s is no snapshot, or only a part of one: %d bytes do not end with a checksum", file, info.Size())
+	if !info.Mode().IsRegular() {
+		return 0, fmt.Errorf("%s is not a regular file: name the file of a snapshot", file)
+	}
+	dbSize := info.Size() - sha256.Size
+	if dbSize <= 0 || dbSize%512 != 0 {
+		return 0, fmt.Errorf("%s is not a snapshot, or only a part of one: %d bytes do not end with a checksum; use another snapshot", file, info.Size())
 	}
 	sum, want := sha256.New(), make([]byte, sha256.Size)
-	if _, err := io.CopyN(sum, f, size); err != nil {
-		return err
+	if _, err := io.CopyN(sum, f, dbSize); err != nil {
+		return 0, err
 	}
 	if _, err := io.ReadFull(f, want); err != nil {
-		return err
+		return 0, err
 	}
 	if got := sum.Sum(nil); string(got) != string(want) {
-		return fmt.Errorf("%s is damaged: its checksum is %x, want %x", file, got, want)
+		return 0, fmt.Errorf("%s is damaged: its checksum is %x, want %x; use another snapshot", file, got, want)
 	}
-	if err := readDBFile(f, func(string, []byte, []byte) {}); err != nil {
-		return fmt.Errorf("%s is no snapshot of etcd's: %w", file, err)
+	var c contents
+	err = readDBFile(f, func(bucket string, key, value []byte) error {
+		if err := c.check(bucket, key, value); err != nil {
+			return err
+		}
+		return visit(bucket, key, value)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%s has the right checksum, and cannot be restored: %w; use another snapshot", file, err)
 	}
-	return nil
+	return info.Size(), nil
 }
 
 // revisionBump is added to the revision of a restored store. Revisions that clients remember from
@@ -145,7 +162,8 @@ const revisionBump = 1_000_000_000
 
 // Restore fills dir with the data of a snapshot, made by this package or by etcd's tools. dir must
 // be empty or not exist. Clients that know newer revisions than the snapshot's get an error that
-// these have expired, and list again. If Restore fails, it leaves nothing behind.
+// these have expired, and list again. If Restore fails, it leaves nothing behind. If the process is
+// killed, a directory stays behind with which Exists fails, and which the next Restore replaces.
 func Restore(file, dir string, logger *slog.Logger) error {
 	if err := CheckSnapshot(file); err != nil {
 		return err
@@ -153,39 +171,68 @@ func Restore(file, dir string, logger *slog.Logger) error {
 	if err := vacant(dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+	parent, part := filepath.Dir(dir), partOf(dir)
+	_, statErr := os.Stat(parent)
+	err := os.MkdirAll(part, 0o700)
+	if err == nil {
+		err = fillPart(file, part, logger)
+	}
+	if err == nil {
+		err = errors.Join(removeVacant(dir), os.Rename(filepath.Join(part, restoredDir), dir))
+	}
+	err = errors.Join(err, os.RemoveAll(part))
+	if err == nil {
+		return syncDir(parent)
+	}
+	if errors.Is(statErr, fs.ErrNotExist) {
+		os.Remove(parent)
+	}
+	return fmt.Errorf("restoring %s: %w", file, err)
+}
+
+const (
+	restoredDir = "etcd"        // in the directory of a restore, the store
+	rebuiltFile = "snapshot.db" // in it, the snapshot that etcd restores
+)
+
+// partOf returns the directory in which a restore to dir works. It stays behind if the process is
+// killed.
+func partOf(dir string) string { return filepath.Clean(dir) + ".part" }
+
+// fillPart restores a snapshot to a directory below part.
+func fillPart(file, part string, logger *slog.Logger) error {
+	entries, err := os.ReadDir(part)
+	if err != nil {
 		return err
 	}
-	part := dir + ".part"
-	if err := os.RemoveAll(part); err != nil {
-		return err
+	for _, e := range entries { // of a restore that was killed
+		if err := os.RemoveAll(filepath.Join(part, e.Name())); err != nil {
+			return err
+		}
 	}
+	rebuilt, to := filepath.Join(part, rebuiltFile), filepath.Join(part, restoredDir)
 	died := make(chan error, 1)
 	go func() {
 		// This runs in its own goroutine, because etcd reports a failed write by ending the
 		// goroutine.
+		debug.SetPanicOnFault(true)
 		log := newLogger(logger, new(atomic.Bool), func(err error) { died <- err })
-		c := serverConfig(Config{DataDir: part}, log)
-		died <- snapshot.NewV3(log).Restore(snapshot.RestoreConfig{
-			SnapshotPath: file, OutputDataDir: part,
-			Name: c.Name, PeerURLs: c.PeerURLs.StringSlice(), InitialCluster: c.InitialPeerURLsMap.String(), InitialClusterToken: c.InitialClusterToken,
-			RevisionBump: revisionBump, MarkCompacted: true,
+		c := serverConfig(Config{DataDir: to}, log)
+		died <- guard(func() error {
+			if err := rebuild(file, rebuilt, log); err != nil {
+				return err
+			}
+			return snapshot.NewV3(log).Restore(snapshot.RestoreConfig{
+				SnapshotPath: rebuilt, OutputDataDir: to,
+				Name: c.Name, PeerURLs: c.PeerURLs.StringSlice(), InitialCluster: c.InitialPeerURLsMap.String(), InitialClusterToken: c.InitialClusterToken,
+				RevisionBump: revisionBump, MarkCompacted: true,
+			})
 		})
 	}()
-	err := <-died
-	if err == nil {
-		err = syncDir(part)
+	if err := <-died; err != nil {
+		return err
 	}
-	if err == nil {
-		err = errors.Join(removeVacant(dir), os.Rename(part, dir))
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(dir))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("restoring %s: %w", file, err), os.RemoveAll(part))
-	}
-	return nil
+	return syncDir(to)
 }
 
 // vacant reports whether a snapshot can be restored to a directory: it does not exist, or has only
