@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -113,4 +114,44 @@ func TestSnapshotPermission(t *testing.T) {
 	g.do(t, 201, "POST", crdPath, jsonOf(t, crd))
 	g.refused(t, crd.Name, "GroupReserved", `group "keelson.io" is reserved for built-in kinds: no custom resources are served in it`)
 	g.answers(t, "with the definition", 404, "GET", "/apis/keelson.io/v1/snapshots", nil)
+}
+
+// TestKilledRestore holds that a server refuses what a killed restore left, with the command to run, and that this command then works.
+func TestKilledRestore(t *testing.T) {
+	file := savedSnapshot(t)
+	var dir, part string
+	for try := 0; ; try++ {
+		if try == 50 {
+			t.Fatal("no restore was killed in time")
+		}
+		dir = filepath.Join(t.TempDir(), "data")
+		part = filepath.Join(dir, "etcd.part")
+		cmd := exec.Command(keelsonBin, "snapshot", "restore", "--data-dir", dir, file)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "a restore that has begun", func() bool {
+			_, err := os.Stat(dir)
+			return err == nil
+		})
+		time.Sleep(time.Duration(try) * time.Millisecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+		_, partErr := os.Stat(part)
+		if _, err := os.Stat(filepath.Join(dir, "etcd")); err != nil && partErr == nil {
+			break
+		}
+	}
+	refusesAtOnce(t, dir, "a restore of a snapshot was interrupted", part, "keelson snapshot restore --data-dir "+dir+" FILE")
+	if left, _ := os.ReadDir(filepath.Join(dir, "etcd", "member")); len(left) > 0 {
+		t.Errorf("the server made a store: %v", left)
+	}
+	keelson(t, "snapshot", "restore", "--data-dir", dir, file)
+	if _, err := os.Stat(part); err == nil {
+		t.Errorf("%s stays", part)
+	}
+	s := newServer(t)
+	s.dir = dir
+	s.start()
+	s.do(t, 200, "GET", configMapList+"/c29", nil)
 }

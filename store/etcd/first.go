@@ -31,7 +31,8 @@ const (
 // and the reserve that writes leave free.
 const firstSpace = 64<<20 + reserve
 
-// Exists reports whether a directory has a store, intact or damaged.
+// Exists reports whether a directory has a store, intact or damaged. It fails if a restore to the
+// directory was interrupted.
 func Exists(dir string) (bool, error) {
 	place := filepath.Join(dir, memberDir)
 	switch _, err := os.Stat(place); {
@@ -39,10 +40,20 @@ func Exists(dir string) (bool, error) {
 		if _, err := os.Lstat(place); err == nil {
 			return false, fmt.Errorf("%s is a link to what is not there, such as a volume that is not mounted", place)
 		}
+		if part := partOf(dir); isDir(part) {
+			return false, fmt.Errorf("a restore of a snapshot was interrupted: %s is left of it, and there is no store in %s. Run keelson snapshot restore --data-dir %s FILE again. To start with an empty store, remove %s",
+				part, dir, filepath.Dir(filepath.Clean(dir)), part)
+		}
 		return false, nil
 	default:
 		return err == nil, err
 	}
+}
+
+// isDir reports whether there is a directory.
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
 }
 
 // Create creates an empty store in a directory without one, and reports whether it did. If the

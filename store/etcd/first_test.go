@@ -208,3 +208,34 @@ func TestSnapshotThatTheLogLacks(t *testing.T) {
 		t.Error("with a log that was cut off, too: got no error")
 	}
 }
+
+// TestInterruptedRestore holds that no store is created beside what a killed restore left, and that
+// a restore can be run again.
+func TestInterruptedRestore(t *testing.T) {
+	s := openTest(t, Config{})
+	if _, err := s.Create(context.Background(), "things/kept", []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	file, data := take(t, s), t.TempDir()
+	dir := filepath.Join(data, "etcd")
+	if err := os.MkdirAll(filepath.Join(dir+".part", "etcd", "member", "snap"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	want := "Run keelson snapshot restore --data-dir " + data + " FILE again"
+	if _, err := Exists(dir); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	if _, err := Create(context.Background(), Config{DataDir: dir, Fast: true}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	if err := Restore(file, dir, slog.Default()); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(data); len(left) != 1 {
+		t.Errorf("got %v, want the store alone", left)
+	}
+	again := openTest(t, Config{DataDir: dir})
+	if page, err := again.List(context.Background(), "things/", store.ListOptions{}); err != nil || len(page.Items) != 1 {
+		t.Errorf("got %v, %v, want one thing", page, err)
+	}
+}
