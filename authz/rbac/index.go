@@ -31,6 +31,7 @@ type Index struct {
 // state is an immutable snapshot, from which decisions are made.
 type state struct {
 	subjects *table
+	tables   *tables
 }
 
 // key names a role or a binding. The namespace is "" for those of the cluster.
@@ -47,14 +48,18 @@ type role struct {
 	table ruleTable
 }
 
-// binding is a RoleBinding or ClusterRoleBinding. It is immutable.
+// binding is a RoleBinding or ClusterRoleBinding. It is immutable, except for reasons.
 type binding struct {
 	key
 	ref      rbacv1.RoleRef
 	role     key // the role that ref names
 	known    bool
 	subjects []rbacv1.Subject
+	reasons  []atomic.Pointer[string] // made when they are needed, by subject; nil if there are too many subjects
 }
+
+// manySubjects is the number of subjects above which a binding keeps no reasons.
+const manySubjects = 64
 
 // Change is a created, changed or deleted object. One of the pointers is set. A deleted object
 // needs only its name.
@@ -69,7 +74,7 @@ type Change struct {
 // NewIndex returns an index without roles and bindings.
 func NewIndex() *Index {
 	ix := &Index{roles: map[key]*role{}, bindings: map[key]*binding{}, users: map[key]map[*binding]bool{}}
-	ix.state.Store(&state{subjects: new(table)})
+	ix.state.Store(&state{new(table), new(tables)})
 	return ix
 }
 
@@ -77,7 +82,8 @@ func NewIndex() *Index {
 func (ix *Index) Apply(changes ...Change) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	dirty := dirty{ix: ix, table: ix.state.Load().subjects, grants: map[subject][]grant{}}
+	now := ix.state.Load()
+	dirty := dirty{ix: ix, table: now.subjects, grants: map[subject][]grant{}}
 	for i := range changes {
 		switch c := &changes[i]; {
 		case c.Role != nil:
@@ -93,13 +99,16 @@ func (ix *Index) Apply(changes ...Change) {
 		}
 	}
 	if len(dirty.grants) > 0 {
-		ix.state.Store(&state{subjects: dirty.done()})
+		ix.state.Store(&state{dirty.done(), now.tables})
 	}
 }
 
 // newBinding returns a binding with the key of the role to which it refers.
 func newBinding(k key, ref rbacv1.RoleRef, subjects []rbacv1.Subject) *binding {
-	b := &binding{key: k, ref: ref, subjects: subjects}
+	b := &binding{key: k, ref: ref, subjects: compactSubjects(subjects)}
+	if len(subjects) <= manySubjects {
+		b.reasons = make([]atomic.Pointer[string], len(subjects))
+	}
 	switch ref.Kind {
 	case "Role":
 		b.role, b.known = key{k.namespace, ref.Name}, true
@@ -126,6 +135,19 @@ func (b *binding) missing() error {
 		return status.NotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterrole"}, b.ref.Name)
 	}
 	return fmt.Errorf("unsupported role reference kind: %q", b.ref.Kind)
+}
+
+// reasonFor returns the reason for a request that the binding allows to its subject at i.
+func (b *binding) reasonFor(i int) string {
+	if b.reasons == nil {
+		return b.reason(&b.subjects[i])
+	}
+	if made := b.reasons[i].Load(); made != nil {
+		return *made
+	}
+	made := b.reason(&b.subjects[i])
+	b.reasons[i].Store(&made)
+	return made
 }
 
 // reason returns the reason for a request that the binding allows to subject s.
@@ -230,7 +252,7 @@ func (d *dirty) give(b *binding) {
 	// Backwards, so that the first of several equal subjects remains.
 	for i := len(b.subjects) - 1; i >= 0; i-- {
 		if s, ok := b.subject(&b.subjects[i]); ok {
-			d.grants[s] = setGrant(d.of(s), grant{b, r, i, b.reason(&b.subjects[i])})
+			d.grants[s] = setGrant(d.of(s), grant{b, r, i})
 		}
 	}
 }

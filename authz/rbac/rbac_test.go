@@ -494,9 +494,8 @@ func TestLargeRoles(t *testing.T) {
 	}
 	st := ix.state.Load()
 	for _, g := range who.Groups {
-		e := st.subjects.get(subject{"", true, g})
-		if len(e.large) != 1 || len(e.table.groups) > 1 || len(e.table.urls) > 0 {
-			t.Fatalf("%s: %d large roles, a table of %d groups: want the role's own table", g, len(e.large), len(e.table.groups))
+		if made := st.subjects.get(subject{"", true, g}).table.Load(); len(made.large) != 1 || len(made.places) > 1 {
+			t.Fatalf("%s: %d large roles, a table of %d rules: want the role's own table", g, len(made.large), len(made.places))
 		}
 	}
 	q := newQuestion(ask(who, "get g/foos n3000"), nil)
