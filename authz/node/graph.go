@@ -46,10 +46,16 @@ type Graph struct {
 
 	mu      sync.RWMutex
 	pods    map[object]*pod
-	users   map[object]map[string]int // object -> node -> number of references, from pods of the node and from their volumes
+	users   map[object][]use // by node: the nodes that need an object
 	volumes map[string]*volume
 	bound   map[object]map[*volume]bool // claim -> volumes bound to it
 	nodes   map[string]string           // volume attachment -> node
+}
+
+// use is how many references a node has to an object, from its pods and from their volumes.
+type use struct {
+	node  string
+	count int
 }
 
 // pod holds the relations of a pod that is bound to a node. It is immutable.
@@ -66,7 +72,7 @@ type volume struct {
 
 // NewGraph returns an empty graph. If reg is not nil, it registers the metrics.
 func NewGraph(reg prometheus.Registerer) *Graph {
-	g := &Graph{pods: map[object]*pod{}, users: map[object]map[string]int{}, volumes: map[string]*volume{}, bound: map[object]map[*volume]bool{}, nodes: map[string]string{}}
+	g := &Graph{pods: map[object]*pod{}, users: map[object][]use{}, volumes: map[string]*volume{}, bound: map[object]map[*volume]bool{}, nodes: map[string]string{}}
 	if reg != nil {
 		g.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "node_authorizer_graph_actions_duration_seconds",
@@ -92,11 +98,11 @@ func (g *Graph) Related(node string, resource schema.GroupResource, namespace, n
 		return p != nil && p.node == node
 	case core("persistentvolumes"):
 		v := g.volumes[name]
-		return v != nil && namespace == "" && g.users[v.claim][node] > 0
+		return v != nil && namespace == "" && g.needs(node, v.claim)
 	case schema.GroupResource{Group: storagev1.GroupName, Resource: "volumeattachments"}:
 		return namespace == "" && g.nodes[name] == node
 	case core("secrets"), core("configmaps"), core("persistentvolumeclaims"), core("serviceaccounts"), schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}:
-		return g.users[o][node] > 0
+		return g.needs(node, o)
 	}
 	return false
 }
@@ -213,17 +219,26 @@ func (g *Graph) setPod(key object, p *pod) {
 	}
 }
 
+// find returns where a node is, or would be, among those that need an object.
+func (g *Graph) find(node string, o object) (at int, found bool) {
+	return slices.BinarySearchFunc(g.users[o], node, func(u use, node string) int { return cmp.Compare(u.node, node) })
+}
+
+// needs reports whether a node needs an object.
+func (g *Graph) needs(node string, o object) bool {
+	_, found := g.find(node, o)
+	return found
+}
+
 // use counts one more reference from a node to an object. For a claim, it also counts the volumes
 // that are bound to it.
 func (g *Graph) use(o object, node string) {
-	nodes := g.users[o]
-	if nodes == nil {
-		nodes = map[string]int{}
-		g.users[o] = nodes
-	}
-	if nodes[node]++; nodes[node] > 1 {
+	at, found := g.find(node, o)
+	if found {
+		g.users[o][at].count++
 		return
 	}
+	g.users[o] = slices.Insert(g.users[o], at, use{node, 1})
 	for v := range g.bound[o] {
 		for _, s := range v.secrets {
 			g.use(s, node)
@@ -233,12 +248,15 @@ func (g *Graph) use(o object, node string) {
 
 // unuse reverses one call of use.
 func (g *Graph) unuse(o object, node string) {
+	at, _ := g.find(node, o)
 	nodes := g.users[o]
-	if nodes[node]--; nodes[node] > 0 {
+	if nodes[at].count--; nodes[at].count > 0 {
 		return
 	}
-	if delete(nodes, node); len(nodes) == 0 {
+	if len(nodes) == 1 {
 		delete(g.users, o)
+	} else {
+		g.users[o] = slices.Delete(nodes, at, at+1)
 	}
 	for v := range g.bound[o] {
 		for _, s := range v.secrets {
@@ -261,9 +279,9 @@ func (g *Graph) setVolume(name string, v *volume) {
 		if delete(g.bound[was.claim], was); len(g.bound[was.claim]) == 0 {
 			delete(g.bound, was.claim)
 		}
-		for node := range g.users[was.claim] {
+		for _, u := range g.users[was.claim] {
 			for _, s := range was.secrets {
-				g.unuse(s, node)
+				g.unuse(s, u.node)
 			}
 		}
 	}
@@ -273,9 +291,9 @@ func (g *Graph) setVolume(name string, v *volume) {
 			g.bound[v.claim] = map[*volume]bool{}
 		}
 		g.bound[v.claim][v] = true
-		for node := range g.users[v.claim] {
+		for _, u := range g.users[v.claim] {
 			for _, s := range v.secrets {
-				g.use(s, node)
+				g.use(s, u.node)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -136,4 +137,49 @@ func TestRelatedAllocatesNothing(t *testing.T) {
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// What is counted for pods with many references is at least what the graph has for them, and at most twice as much.
+func TestMemoryIsCounted(t *testing.T) {
+	for what, item := range map[string]string{
+		"secrets":     `{"secretRef":{"name":"s%d"}}`,
+		"maps":        `{"configMapRef":{"name":"m%d"}}`,
+		"pullSecrets": `{"name":"s%d"}`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			const objects, items = 100, 1000
+			g := NewGraph(nil)
+			before, counted := heap(), int64(0)
+			for i := range objects {
+				var list []string
+				for j := range items {
+					list = append(list, fmt.Sprintf(item, i*items+j))
+				}
+				spec := `"containers":[{"name":"c","envFrom":[` + strings.Join(list, ",") + `]}]`
+				if what == "pullSecrets" {
+					spec = `"imagePullSecrets":[` + strings.Join(list, ",") + `]`
+				}
+				raw := fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":"p%d"},"spec":{"nodeName":"n1",%s}}`, i, spec)
+				counted += Memory(raw) - int64(len(raw))
+				if err := g.Change(KindPod, []feed.Object{{Namespace: "ns", Name: fmt.Sprint("p", i), JSON: raw}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			has := heap() - before
+			t.Logf("%d bytes for each reference, %d counted", has/objects/items, counted/objects/items)
+			if counted < has || counted > 2*has {
+				t.Errorf("%d bytes are counted, want %d to %d", counted, has, 2*has)
+			}
+			runtime.KeepAlive(g)
+		})
+	}
+}
+
+// heap returns the bytes that are live.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
