@@ -6,7 +6,8 @@
 // # Invariants
 //
 //   - Values are shared and are not changed.
-//   - What a Lister remembers grows with the objects that it has read and that still exist.
+//   - What a Lister remembers grows with the objects that it has read and that still exist, up to 1 MiB of
+//     their stored bytes. A value can take ten times as much.
 //   - List returns the state that the cache has. A create in a namespace has waited for the newest
 //     state in the step NamespaceLifecycle; other requests call Current first.
 package lookup
@@ -36,6 +37,7 @@ type Lister[T any] struct {
 
 	mu      sync.Mutex
 	decoded map[string]memo[T] // by key
+	bytes   int                // stored bytes of decoded
 }
 
 // memo is the decoded form of a state of an object.
@@ -43,6 +45,12 @@ type memo[T any] struct {
 	object *cache.Object
 	value  *T
 }
+
+// What a Lister remembers: stored bytes of all objects together, and of one.
+const (
+	mostBytes = 1 << 20
+	oneBytes  = mostBytes / 16
+)
 
 // spare is the number of remembered objects that may be gone before all of them are looked through.
 const spare = 64
@@ -144,8 +152,26 @@ func (l *Lister[T]) decode(k *kind.Kind, o *cache.Object) (*T, error) {
 	if err := kind.UnmarshalStored(view.JSON, v); err != nil {
 		return nil, status.Internal(err)
 	}
-	l.decoded[o.Key] = memo[T]{o, v}
+	l.forget(o.Key)
+	if len(o.Raw) <= oneBytes {
+		for key := range l.decoded { // any
+			if l.bytes+len(o.Raw) <= mostBytes {
+				break
+			}
+			l.forget(key)
+		}
+		l.decoded[o.Key] = memo[T]{o, v}
+		l.bytes += len(o.Raw)
+	}
 	return v, nil
+}
+
+// forget drops the decoded form of an object. The caller holds mu.
+func (l *Lister[T]) forget(key string) {
+	if m, ok := l.decoded[key]; ok {
+		l.bytes -= len(m.object.Raw)
+		delete(l.decoded, key)
+	}
 }
 
 // sweep forgets objects that are gone if there may be many. The caller holds mu.
@@ -155,7 +181,7 @@ func (l *Lister[T]) sweep(now cache.Snapshot) {
 	}
 	for key := range l.decoded {
 		if _, ok := now.Get(key); !ok {
-			delete(l.decoded, key)
+			l.forget(key)
 		}
 	}
 }

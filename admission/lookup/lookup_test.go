@@ -3,6 +3,7 @@ package lookup
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -118,5 +119,31 @@ func TestDecodedOnce(t *testing.T) {
 	}
 	if got := len(l.decoded); got != 1 {
 		t.Errorf("%d objects are remembered, want 1", got)
+	}
+}
+
+// TestRememberedBytes holds that large objects and many objects are read as small ones are, and that their decoded forms are not all kept.
+func TestRememberedBytes(t *testing.T) {
+	api := testapi.New(t)
+	l := maps(api)
+	for i, size := range append(slices.Repeat([]int{oneBytes - 1000}, 20), 2*oneBytes) {
+		name, text := fmt.Sprint("m", i), strings.Repeat("x", size)
+		api.Must("POST", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"`+name+`"},"data":{"a":"`+text+`"}}`)
+		for range 2 {
+			m, err := l.Get(t.Context(), "default", name)
+			if err != nil || len(m.Data["a"]) != size {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	held := 0
+	for _, m := range l.decoded {
+		held += len(m.object.Raw)
+	}
+	if held != l.bytes || held > mostBytes || held < mostBytes/2 {
+		t.Errorf("%d objects of %d bytes are remembered, %d are counted; want at most %d", len(l.decoded), held, l.bytes, mostBytes)
+	}
+	if _, ok := l.decoded["configmaps/default/m20"]; ok {
+		t.Error("an object of 128 KiB is remembered")
 	}
 }
