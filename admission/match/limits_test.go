@@ -28,3 +28,25 @@ func TestKindsOfRequestsAreBounded(t *testing.T) {
 		t.Errorf("remembers at most %d kinds of requests, and %d at the end, want 4,096 and 50", most, now)
 	}
 }
+
+// TestCandidatesAreBounded asks an index of many criteria about several kinds of requests, of which it cannot remember all.
+func TestCandidatesAreBounded(t *testing.T) {
+	v, _ := widgets(true)
+	criteria := make([]Criteria, maxCandidates/2)
+	for i := range criteria {
+		criteria[i].Rules = []admissionv1.NamedRuleWithOperations{rule("*", "*", "*", "*/*")}
+	}
+	x := NewIndex(criteria, all)
+	for _, sub := range []string{"", "status", "scale", "", "status"} {
+		if n := len(x.For(&admission.Request{Version: v, Subresource: sub, Operation: admission.Create})); n != len(criteria) {
+			t.Fatalf("%q: %d of %d criteria match", sub, n, len(criteria))
+		}
+		held := 0
+		for _, found := range *x.memo.Load() {
+			held += len(found)
+		}
+		if held > maxCandidates {
+			t.Errorf("%d candidates are remembered, want at most %d", held, maxCandidates)
+		}
+	}
+}

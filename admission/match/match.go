@@ -155,8 +155,11 @@ type key struct {
 	operation   admission.Operation
 }
 
-// maxMemo bounds the memo, since CRDs come and go.
-const maxMemo = 4096
+// Bounds of the memo: keys, since CRDs come and go, and candidates of all keys.
+const (
+	maxMemo       = 4096
+	maxCandidates = 100_000
+)
 
 // NewIndex returns an index of criteria. related returns the other versions in which a version's
 // objects can be read, see [Related].
@@ -186,11 +189,12 @@ func (x *Index) For(r *admission.Request) []Candidate {
 	found := x.scan(k)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	next := map[key][]Candidate{k: found}
+	next, n := map[key][]Candidate{k: found}, len(found)
 	if m := x.memo.Load(); m != nil && len(*m) < maxMemo {
 		for have, candidates := range *m {
-			if !replaced(have.version, k.version) {
+			if n+len(candidates) <= maxCandidates && !replaced(have.version, k.version) {
 				next[have] = candidates
+				n += len(candidates)
 			}
 		}
 	}
