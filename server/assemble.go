@@ -54,11 +54,11 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	c := &s.config
 	shares := s.memory.Shares()
 	s.hooks.Rooms = webhook.NewRooms(shares.Webhooks)
-	s.cache = cache.New(p.store, cache.Options{Logger: s.logger, AllLogBytes: shares.Logs, ViewBytes: shares.Views, StateBytes: shares.States,
-		Memory: map[string]func([]byte) int64{crd.Prefix: crd.Memory}, Beside: gc.Memory})
-	s.opened = append(s.opened, closer(func() error { s.cache.Close(); return nil }))
 	compiler := &crd.Compiler{Metrics: schemaMetrics(s.metrics), NoBeta: s.noBeta}
 	s.kinds = kind.NewRegistry(builtin.All(compiler)...)
+	s.cache = cache.New(p.store, cache.Options{Logger: s.logger, AllLogBytes: shares.Logs, ViewBytes: shares.Views, StateBytes: shares.States,
+		Memory: memoryOf(s.kinds.Load()), Beside: gc.Memory})
+	s.opened = append(s.opened, closer(func() error { s.cache.Close(); return nil }))
 	if err := s.openAuthz(p.authorization, p.authorizationText, s.kinds, s.cache, p.store); err != nil {
 		return err
 	}

@@ -4,8 +4,14 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/keelson-io/keelson/audit"
+	"github.com/keelson-io/keelson/authz/node"
+	"github.com/keelson-io/keelson/authz/rbac"
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/memory"
+	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/store"
 )
 
@@ -44,4 +50,24 @@ func (s *Server) grow(n int64, privileged bool) error {
 		return fmt.Errorf("%w: %w", store.ErrNoMemory, err)
 	}
 	return nil
+}
+
+// memoryOf returns the functions that tell how much memory is kept for an object, by the prefixes of the resources of which more is
+// kept than what is stored.
+func memoryOf(kinds *kind.Snapshot) map[string]func([]byte) int64 {
+	of := map[string]func([]byte) int64{}
+	for resource, memory := range map[schema.GroupResource]func([]byte) int64{
+		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}: crd.Memory,
+		{Group: "rbac.authorization.k8s.io", Resource: "roles"}:                rbac.RoleMemory,
+		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}:         rbac.RoleMemory,
+		{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}:         rbac.BindingMemory,
+		{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}:  rbac.BindingMemory,
+		{Resource: "pods"}:              node.Memory,
+		{Resource: "persistentvolumes"}: node.Memory,
+	} {
+		if k := kinds.Lookup(resource.Group, resource.Resource); k != nil {
+			of[k.StoragePrefix] = memory
+		}
+	}
+	return of
 }
