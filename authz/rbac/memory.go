@@ -51,10 +51,12 @@ func compactList[T any](list []T) []T {
 }
 
 // Bytes that an index has for each part of what is stored, measured with a million of them: for a subject (its text, its key, its entry
-// and its grant, and the reason that is kept if the binding is short), and for each word of a rule, with its place in the role's table.
+// and its grant, and the reason that is kept if the binding is short), for each word of a rule, with its place in the role's table, and
+// for each selector of an aggregation rule.
 const (
-	subjectBytes = 350
-	wordBytes    = 48
+	subjectBytes  = 350
+	wordBytes     = 48
+	selectorBytes = 300
 )
 
 // BindingMemory returns how many bytes are kept for a RoleBinding or ClusterRoleBinding, by its stored JSON.
@@ -64,5 +66,6 @@ func BindingMemory(raw []byte) int64 {
 
 // RoleMemory returns how many bytes are kept for a Role or ClusterRole, by its stored JSON.
 func RoleMemory(raw []byte) int64 {
-	return int64(len(raw)) + wordBytes*int64(bytes.Count(raw, []byte(`"`))/2)
+	words, selectors := bytes.Count(raw, []byte(`"`))/2, bytes.Count(raw, []byte(`"match`))
+	return int64(len(raw)) + wordBytes*int64(words) + selectorBytes*int64(selectors)
 }

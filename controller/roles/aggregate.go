@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/loop"
@@ -44,7 +44,16 @@ type Aggregator struct {
 
 	loop  loop.Loop // due is one key, for all roles
 	kind  *kind.Kind
-	roles map[string]*rbacv1.ClusterRole
+	roles map[string]*known
+}
+
+// known is what is remembered of a role: what decides which roles are gathered. The rules are decoded when they are, because those of
+// all roles take many times their stored bytes.
+type known struct {
+	labels labelSet
+	rule   *rbacv1.AggregationRule
+	raw    []byte // as stored
+	rev    int64
 }
 
 // Run works until ctx ends.
@@ -53,7 +62,7 @@ func (a *Aggregator) Run(ctx context.Context) {
 		return
 	}
 	a.loop = loop.Loop{Cache: a.Cache, Store: a.Store, Logger: a.Logger, Name: Name, List: []string{a.kind.StoragePrefix + "/"},
-		Begin: func() { a.roles = map[string]*rbacv1.ClusterRole{} },
+		Begin: func() { a.roles = map[string]*known{} },
 		See:   a.see,
 		Work:  func(ctx context.Context, _ string) error { return a.aggregate(ctx) },
 	}
@@ -84,7 +93,7 @@ func (a *Aggregator) Sync(ctx context.Context) error {
 	if err := res.Fresh(ctx); err != nil {
 		return err
 	}
-	a.roles = map[string]*rbacv1.ClusterRole{}
+	a.roles = map[string]*known{}
 	res.Snapshot().Ascend("", func(o *cache.Object) bool {
 		a.remember(o.Key, o.Raw, o.Rev)
 		return true
@@ -92,35 +101,62 @@ func (a *Aggregator) Sync(ctx context.Context) error {
 	return a.aggregate(ctx)
 }
 
-// remember decodes and remembers a role.
+// remember remembers a role.
 func (a *Aggregator) remember(key string, raw []byte, rev int64) {
 	name := strings.TrimPrefix(key, a.kind.StoragePrefix+"/")
-	r := new(rbacv1.ClusterRole)
-	if err := read(a.kind, raw, rev, r); err != nil {
+	var r struct {
+		Metadata struct {
+			Labels map[string]string `json:"labels"`
+		} `json:"metadata"`
+		AggregationRule *rbacv1.AggregationRule `json:"aggregationRule"`
+	}
+	if err := read(a.kind, raw, rev, &r); err != nil {
 		a.Logger.Error("cluster role cannot be read", "key", key, "error", err)
 		delete(a.roles, name)
 		return
 	}
-	a.roles[name] = r
+	a.roles[name] = &known{r.Metadata.Labels, r.AggregationRule, raw, rev}
 }
 
 // aggregate sets the rules of every aggregated role.
 func (a *Aggregator) aggregate(ctx context.Context) error {
-	all := slices.Collect(maps.Values(a.roles))
 	var errs []error
-	for name, r := range a.roles {
-		if r.AggregationRule == nil {
+	for name, k := range a.roles {
+		if k.rule == nil {
 			continue
 		}
-		rules, err := Gather(name, r.AggregationRule.ClusterRoleSelectors, all)
-		if err == nil && !equality.Semantic.DeepEqual(rules, r.Rules) {
-			err = a.write(ctx, name, rules)
-		}
-		if err != nil {
+		if err := a.gather(ctx, name, k); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// gather sets the rules of an aggregated role.
+func (a *Aggregator) gather(ctx context.Context, name string, k *known) error {
+	var now rbacv1.ClusterRole
+	if err := read(a.kind, k.raw, k.rev, &now); err != nil {
+		return err
+	}
+	selectors, err := parse(k.rule.ClusterRoleSelectors)
+	if err != nil {
+		return err
+	}
+	var from []*rbacv1.ClusterRole
+	for other, k := range a.roles {
+		if other == name || !slices.ContainsFunc(selectors, func(s labels.Selector) bool { return s.Matches(k.labels) }) {
+			continue
+		}
+		r := new(rbacv1.ClusterRole)
+		if err := read(a.kind, k.raw, k.rev, r); err != nil {
+			return err
+		}
+		from = append(from, r)
+	}
+	if rules := gather(name, selectors, from); !equality.Semantic.DeepEqual(rules, now.Rules) {
+		return a.write(ctx, name, rules)
+	}
+	return nil
 }
 
 // applied is the configuration that is applied to a role.

@@ -29,6 +29,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
@@ -370,16 +371,33 @@ func read(k *kind.Kind, raw []byte, rev int64, into any) error {
 // Gather returns the rules of all roles that the selectors select, except the named one, in the
 // order of the roles' names, each rule once.
 func Gather(name string, selectors []metav1.LabelSelector, all []*rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
+	parsed, err := parse(selectors)
+	if err != nil {
+		return nil, err
+	}
+	return gather(name, parsed, all), nil
+}
+
+// parse returns the selectors of an aggregation rule.
+func parse(texts []metav1.LabelSelector) ([]labels.Selector, error) {
+	out := make([]labels.Selector, len(texts))
+	for i := range texts {
+		parsed, err := metav1.LabelSelectorAsSelector(&texts[i])
+		if err != nil {
+			return nil, err
+		}
+		out[i] = selector.Label(parsed)
+	}
+	return out, nil
+}
+
+// gather is Gather with selectors that are parsed.
+func gather(name string, selectors []labels.Selector, all []*rbacv1.ClusterRole) []rbacv1.PolicyRule {
 	all = slices.SortedFunc(slices.Values(all), func(a, b *rbacv1.ClusterRole) int { return cmp.Compare(a.Name, b.Name) })
 	var rules []rbacv1.PolicyRule
 	gathered := map[string]bool{} // rules as text: comparing each with each is quadratic
 	var text []byte
-	for i := range selectors {
-		parsed, err := metav1.LabelSelectorAsSelector(&selectors[i])
-		if err != nil {
-			return nil, err
-		}
-		s := selector.Label(parsed)
+	for _, s := range selectors {
 		for _, r := range all {
 			if r.Name == name || !s.Matches(labelSet(r.Labels)) {
 				continue
@@ -392,7 +410,7 @@ func Gather(name string, selectors []metav1.LabelSelector, all []*rbacv1.Cluster
 			}
 		}
 	}
-	return rules, nil
+	return rules
 }
 
 // appendRule appends a text that is the same for equal rules only. Empty and missing lists are
