@@ -204,3 +204,13 @@ func TestUsageOfThisProcess(t *testing.T) {
 }
 
 const second = time.Second
+
+// TestListsAreShort: the objects with long lists are JSON, and short enough that no request is refused because memory is tight.
+func TestListsAreShort(t *testing.T) {
+	for _, text := range listed {
+		body := expand(text, "n", 1000)
+		if !json.Valid([]byte(body)) || len(body) > 64<<10 || strings.Count(body, ",") < 250 {
+			t.Errorf("got %d bytes: %.200s", len(body), body)
+		}
+	}
+}

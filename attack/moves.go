@@ -59,6 +59,7 @@ var moves = map[string]move{
 	"quotas":       {[]string{"quotas"}, quotas},
 	"events":       {[]string{"editor"}, events},
 	"fairness":     {[]string{"fairness"}, fairness},
+	"derive":       {[]string{"warden"}, derive},
 }
 
 func moveNames() []string { return slices.Sorted(maps.Keys(moves)) }

@@ -30,6 +30,7 @@ policies,policies,policies-uid
 fairness,fairness,fairness-uid,attackers
 quotas,quotas,quotas-uid
 monitor,monitor,monitor-uid
+warden,warden,warden-uid
 node,system:node:n1,node-uid,system:nodes
 `
 
