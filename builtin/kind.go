@@ -3,7 +3,6 @@ package builtin
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"sync"
 
@@ -220,7 +219,7 @@ func (b *builtin) checked(ctx context.Context, v *kind.Version, new, old *jsondo
 	if b.Check != nil {
 		r.Errors = append(r.Errors, b.Check(v, new, old, scope)...)
 	}
-	r.Errors = once(r.Errors)
+	r.Errors = describe.Once(r.Errors)
 	switch {
 	case len(r.Errors) > 0:
 	case scope == schema.Status && b.StatusWarnings != nil:
@@ -229,15 +228,4 @@ func (b *builtin) checked(ctx context.Context, v *kind.Version, new, old *jsondo
 		r.Warnings = append(r.Warnings, b.Warnings(new, old)...)
 	}
 	return r
-}
-
-// once removes repeated errors: those with the same path and text.
-func once(errs field.ErrorList) field.ErrorList {
-	said := map[string]bool{}
-	return slices.DeleteFunc(errs, func(e *field.Error) bool {
-		text := e.Error()
-		again := said[text]
-		said[text] = true
-		return again
-	})
 }

@@ -49,6 +49,7 @@ func (c *Compiler) Definitions() *kind.Kind {
 			ValidateUpdate:     c.validateDefinitionUpdate,
 			Delete:             deleteDefinition,
 			IgnoresFirstPolicy: true,
+			StatusMetadata:     true,
 			GoType: func(v *kind.Version) *kind.GoType {
 				if isBeta(v) {
 					return betaType

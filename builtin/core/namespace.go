@@ -38,6 +38,7 @@ func Namespaces() *kind.Kind {
 		Behavior: kind.Behavior{
 			AllowUnconditionalUpdate: true,
 			OneByOne:                 true,
+			StatusMetadata:           true,
 			Subresources:             []kind.Subresource{{Name: "finalize", Verbs: []string{"update"}, Scope: kind.Finalize}},
 			GoType:                   func(*kind.Version) *kind.GoType { return goType },
 			Load:                     loadNamespace,
@@ -164,14 +165,14 @@ func isQualified(name string) bool {
 // validateNamespaceUpdate checks an update by the endpoint that it was sent to.
 func validateNamespaceUpdate(_ context.Context, _ *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) schema.Result {
 	o := meta.Object{Doc: new}
-	errs := append(meta.ValidateObjectMetaUpdate(o, meta.Object{Doc: old}), describe.CheckFinalizers(new)...)
+	errs := append(meta.ValidateCommonUpdate(o, meta.Object{Doc: old}), describe.CheckFinalizers(new)...)
 	switch scope {
 	case schema.Status:
 		errs = append(errs, validatePhase(new, o.DeletionTimestamp() == "")...)
 	case kind.Finalize:
 		errs = append(errs, validateNamespaceFinalizers(new)...)
 	}
-	return schema.Result{Errors: errs}
+	return schema.Result{Errors: describe.Once(errs)}
 }
 
 // validatePhase checks that the phase fits the deletionTimestamp.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -312,4 +313,15 @@ func CheckFinalizers(d *jsondoc.Doc) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// Once removes repeated errors: those with the same path and text.
+func Once(errs field.ErrorList) field.ErrorList {
+	said := map[string]bool{}
+	return slices.DeleteFunc(errs, func(e *field.Error) bool {
+		text := e.Error()
+		again := said[text]
+		said[text] = true
+		return again
+	})
 }
