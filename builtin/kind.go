@@ -156,6 +156,9 @@ func (b *builtin) prepareUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
 		for _, name := range b.StatusKeeps {
 			kind.Keep(new, old, "metadata", name)
 		}
+		if !b.made.Behavior.StatusMetadata {
+			kind.Keep(new, old, "metadata", "deletionTimestamp")
+		}
 		if scope == describe.PartApproval {
 			b.UpdatePart(new, old, scope)
 		} else if b.UpdateStatus != nil {

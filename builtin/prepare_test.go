@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -294,5 +295,46 @@ func TestPodCells(t *testing.T) {
 	}
 	if reason, _ := v.Ended(read(t, v, two+`status: {phase: Running}`).Root()); reason != "" {
 		t.Errorf("running: got %q", reason)
+	}
+}
+
+// TestStatusMetadata holds which members of metadata a write of the status leaves as they are. The
+// others can be changed, as by upstream's strategies, which conformance/builtin compares.
+func TestStatusMetadata(t *testing.T) {
+	const text = `metadata: {labels: {a: %[1]s}, annotations: {a: %[1]s}, finalizers: [a.io/%[1]s], ownerReferences: [{apiVersion: v1, kind: A, name: %[1]s, uid: %[1]s}],
+		deletionTimestamp: "20%[2]s-01-01T00:00:00Z", deletionGracePeriodSeconds: %[2]s, generateName: %[1]s}`
+	reset := "labels annotations finalizers ownerReferences deletionTimestamp"
+	all := reset + " deletionGracePeriodSeconds uid generateName"
+	kept := map[string]string{
+		"pods": "ownerReferences deletionTimestamp", "deployments": "labels",
+		"flowschemas": all, "prioritylevelconfigurations": all,
+		"podcertificaterequests": reset, "servicecidrs": reset, "storageversionmigrations": reset, "resourceclaims": reset,
+		"devicetaintrules": reset, "volumeattachments": reset, "csinodes": reset, "validatingadmissionpolicies": reset,
+	}
+	seen := 0
+	for _, k := range All(nil) {
+		v := k.Storage
+		if !v.Status || !k.Behavior.IsStored() {
+			continue
+		}
+		seen++
+		next, old := read(t, v, fmt.Sprintf(text, "new", "31")), read(t, v, fmt.Sprintf(text, "old", "30"))
+		next.Set(next.NewString("new"), "metadata", "uid")
+		v.PrepareUpdate(next, old, schema.Status)
+		var got []string
+		for _, name := range strings.Fields(all) {
+			if string(next.Root().At("metadata", name).AppendJSON(nil)) == string(old.Root().At("metadata", name).AppendJSON(nil)) {
+				got = append(got, name)
+			}
+		}
+		want := strings.Fields(kept[k.Plural])
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: a write of the status keeps %v, want %v", k.Plural, got, want)
+		}
+	}
+	if seen < 25 {
+		t.Errorf("got %d kinds with a status, want more", seen)
 	}
 }

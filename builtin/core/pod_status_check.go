@@ -20,8 +20,6 @@ import (
 
 // updatePodStatus keeps the metadata that a status update does not write, and status fields that an older client may not know.
 func updatePodStatus(new, old *jsondoc.Doc) {
-	kind.Keep(new, old, "metadata", "ownerReferences")
-	kind.Keep(new, old, "metadata", "deletionTimestamp")
 	for _, name := range []string{"qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses", "observedGeneration"} {
 		if !new.Root().At("status", name).Exists() {
 			kind.Keep(new, old, "status", name)

@@ -23,7 +23,7 @@ import (
 func podKinds() []describe.Description {
 	return []describe.Description{{
 		Kind: "Pod", Plural: "pods", ShortNames: []string{"po"}, Categories: describe.AllCategory,
-		Versions: describe.V1[corev1.Pod](fillPod), Status: true, Behavior: kind.Behavior{DeleteReturnsObject: true, Subresources: []kind.Subresource{
+		Versions: describe.V1[corev1.Pod](fillPod), Status: true, Behavior: kind.Behavior{DeleteReturnsObject: true, StatusKeeps: []string{"deletionTimestamp", "ownerReferences"}, Subresources: []kind.Subresource{
 			{Name: "ephemeralcontainers", Verbs: describe.PartVerbs, Scope: describe.PartEphemeral},
 			{Name: "resize", Verbs: describe.PartVerbs, Scope: describe.PartResize},
 		}, Grace: podGrace}, Generation: true,
@@ -92,9 +92,14 @@ func eviction() describe.Description {
 
 // updatePodPart keeps all of a pod but the part that the subresource changes.
 func updatePodPart(new, old *jsondoc.Doc, scope schema.Scope) {
-	keep := [][]string{{"metadata", "managedFields"}, {"metadata", "resourceVersion"}, {"spec", "ephemeralContainers"}}
-	if scope == describe.PartResize {
-		keep = append(keep[:2], []string{"spec", "containers"}, []string{"spec", "initContainers"}, []string{"spec", "resources"})
+	keep := [][]string{
+		{"metadata", "managedFields"}, {"metadata", "resourceVersion"}, {"metadata", "generateName"},
+		{"metadata", "uid"}, {"metadata", "deletionGracePeriodSeconds"}, // a request must not change these
+	}
+	if scope == describe.PartEphemeral {
+		keep = append(keep, []string{"spec", "ephemeralContainers"})
+	} else {
+		keep = append(keep, []string{"spec", "containers"}, []string{"spec", "initContainers"}, []string{"spec", "resources"})
 	}
 	kind.KeepAllBut(new, old, keep...)
 	if scope == describe.PartResize {

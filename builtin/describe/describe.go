@@ -9,6 +9,7 @@ package describe
 
 import (
 	"encoding/json"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -76,6 +77,10 @@ type Description struct {
 
 // WholeMetadata has the members of metadata that clients can write.
 var WholeMetadata = []string{"labels", "annotations", "finalizers", "ownerReferences"}
+
+// AllMetadata has the members of metadata that a request can have, except for managedFields and those
+// that identify the object and its version. Requests that change the others of them are not valid.
+var AllMetadata = append(slices.Clip(WholeMetadata), "deletionTimestamp", "deletionGracePeriodSeconds", "uid", "generateName")
 
 // Checker returns the errors of an object. old is nil on create.
 type Checker func(v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) field.ErrorList

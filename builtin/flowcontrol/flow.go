@@ -48,7 +48,7 @@ func Kinds() []describe.Description {
 	}}
 	for i := range all {
 		d := &all[i]
-		d.Group, d.ClusterScoped, d.Status, d.StatusKeeps, d.Generation = "flowcontrol.apiserver.k8s.io", true, true, describe.WholeMetadata, true
+		d.Group, d.ClusterScoped, d.Status, d.StatusKeeps, d.Generation = "flowcontrol.apiserver.k8s.io", true, true, describe.AllMetadata, true
 	}
 	return all
 }
