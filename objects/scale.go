@@ -330,6 +330,9 @@ func (v *Verbs) changeScale(ctx context.Context, c Caller, ref Ref, o *meta.Writ
 			if err != nil {
 				return made, err
 			}
+			if s.UID != "" && s.UID != now.UID && w.ref.behavior().ValidatesScales() { // a patch of a Scale
+				return made, status.Conflict(w.ref.scaleResource(), w.ref.Name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", s.UID, now.UID))
+			}
 			if s.Spec.Replicas == noReplicas {
 				return made, status.BadRequest("the spec replicas field %q cannot be empty", version.Scale.SpecReplicas)
 			}
@@ -346,6 +349,13 @@ func (v *Verbs) changeScale(ctx context.Context, c Caller, ref Ref, o *meta.Writ
 			return made, nil
 		},
 	})
+}
+
+// scaleResource returns the resource of the Scale in an error, such as deployments/scale.
+func (r *Ref) scaleResource() kschema.GroupResource {
+	resource := r.Kind.GroupResource()
+	resource.Resource += "/scale"
+	return resource
 }
 
 // scaleForm is how a Scale stands in admission for the object that is scaled.
