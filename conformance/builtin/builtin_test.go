@@ -214,6 +214,9 @@ func TestBuiltin(t *testing.T) {
 	if wanted("services") {
 		r.services()
 	}
+	if wanted("parts") {
+		r.partsOf()
+	}
 	if wanted("surface") {
 		r.surface(objects)
 	}

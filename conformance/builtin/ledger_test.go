@@ -53,6 +53,10 @@ var exceptions = []exception{
 	{why: "an empty list of drivers belongs to nobody", kind: `storage\.k8s\.io/csinodes`, place: `body.*(managedFields.*|resourceVersion)`},
 	// Ledger: migration-table.
 	{why: "the column of names", kind: `storagemigration\.k8s\.io/storageversionmigrations`, place: `body\.columnDefinitions\[0\]\.format`, theirs: `""`, ours: `"name"`},
+	// Ledger: self-link.
+	{why: "a link that a client sends", step: `.* metadata: .*`, place: `body\.metadata\.selfLink`, theirs: `"/x"`, ours: ""},
+	// Ledger: repeated-metadata-errors.
+	{why: "errors of metadata several times", kind: `apiextensions\.k8s\.io/customresourcedefinitions`, step: `status metadata: .*`, place: `body\.details\.causes`},
 	// Ledger: ipaddress-table.
 	{why: "a cell without a column", kind: `networking\.k8s\.io/ipaddresses`, place: `body\.rows\[0\]\.cells`},
 }

@@ -298,6 +298,7 @@ func (r *run) subresources(s *subject, ask func(step, method, path string, body 
 		ask(name+" put", "PUT", path, s.object(x1, labels("st", "3")))
 		ask(name+" apply", "PATCH", path+"?fieldManager=m3&force=true", s.object(x1, labels("st", "4")), applyPatch)
 		ask(name+" unknown", "PATCH", path, m{"status": m{"bogus": 1}, "spec": m{"bogus": 1}}, mergePatch)
+		r.metadata(s.name, s.collection()+"/"+x1, name, slices.Contains(sub.Verbs, "patch"))
 		if name == "scale" {
 			ask(name+" replicas", "PATCH", path, m{"spec": m{"replicas": 3}}, mergePatch)
 			ask(name+" negative", "PATCH", path, m{"spec": m{"replicas": -3}}, mergePatch)
