@@ -133,7 +133,7 @@ func run(ctx context.Context, c Config) (*embedded, error) {
 	if roomErr != nil {
 		room = math.MaxInt64 // bounded by the quota, then
 	}
-	e.written = newWritten(room, c.Quota)
+	e.written = newWritten(e.KV().Rev(), room, c.Quota)
 	e.space.ahead = newDatabaseBlocks(filepath.Join(c.DataDir, memberDir, snapDir, dbFile), e.Backend().Size)
 	if b, ok := e.Backend().(interface{ Commits() int64 }); ok {
 		e.space.done = b.Commits

@@ -43,8 +43,9 @@ type written struct {
 
 	mu        sync.Mutex
 	bytes     int64         // of all writes
-	marks     []mark        // along the writes since the last compaction, oldest first
+	marks     []mark        // along the writes since the last compaction, oldest first; the first may be that of the start
 	compacted int64         // bytes at the revision of that
+	to        int64         // that revision
 	logged    int64         // bytes when the log was cut last
 	trimmed   chan struct{} // closed when it is short again
 }
@@ -52,9 +53,10 @@ type written struct {
 // mark is how many bytes had been written when a revision was.
 type mark struct{ rev, bytes int64 }
 
-// newWritten returns the counts of a database on a file system with so many bytes of room.
-func newWritten(room, quota int64) *written {
-	return &written{keep: min(max(min(room/16, quota/4), leastHistory), mostHistory), due: make(chan struct{}, 1), trimmed: make(chan struct{})}
+// newWritten returns the counts of a database at a revision, on a file system with so many bytes of room.
+func newWritten(rev, room, quota int64) *written {
+	return &written{keep: min(max(min(room/16, quota/4), leastHistory), mostHistory), due: make(chan struct{}, 1), trimmed: make(chan struct{}),
+		marks: []mark{{rev, 0}}}
 }
 
 // add counts a write.
@@ -108,18 +110,21 @@ func (w *written) tell() {
 }
 
 // compactTo returns the revision to which the history is to be compacted, so that half of what may be kept remains; 0 if it is short
-// enough. With all set, only what was written last remains.
+// enough. With all set, only what was written last remains; what there was at the start goes, too, although nobody knows its bytes.
 func (w *written) compactTo(all bool) (rev int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.bytes-w.compacted <= w.keep && !all || len(w.marks) < 2 {
+	if w.bytes-w.compacted <= w.keep && !all {
 		return 0
 	}
 	last := len(w.marks) - 1
 	for !all && last > 0 && w.bytes-w.marks[last].bytes < w.keep/2 {
 		last--
 	}
-	return w.marks[last].rev
+	if rev := w.marks[last].rev; rev > w.to {
+		return rev
+	}
+	return 0
 }
 
 // compactedTo counts what is left of the history after a compaction.
@@ -129,7 +134,7 @@ func (w *written) compactedTo(rev int64) {
 	for len(w.marks) > 1 && w.marks[0].rev < rev {
 		w.marks = slices.Delete(w.marks, 0, 1)
 	}
-	w.compacted = w.marks[0].bytes
+	w.compacted, w.to = w.marks[0].bytes, rev
 }
 
 // logTo returns how many bytes have been written if the log is to be cut, otherwise 0.
@@ -167,26 +172,44 @@ func (e *embedded) trim(ctx context.Context) {
 		case <-e.written.due:
 		case <-tick.C:
 		}
+		segments, err := removeSegments(filepath.Join(e.Cfg.DataDir, memberDir, walDir))
+		warn("old segments of etcd's log are not removed", err)
 		if e.space.reserve(0) != nil {
 			continue // each of the following writes before it frees anything
 		}
-		if rev := e.written.compactTo(e.space.isShort()); rev > 1 {
+		short := e.space.isShort()
+		if rev := e.written.compactTo(short); rev > 1 {
 			_, err := e.Compact(ctx, &pb.CompactionRequest{Revision: rev, Physical: true})
 			if err = ignoreCompacted(err); err == nil {
 				e.written.compactedTo(rev)
 			}
 			warn("etcd's history is not compacted by its bytes", err)
 		}
-		if bytes := e.written.logTo(); bytes > 0 {
+		if bytes := e.written.logTo(); bytes > 0 || short && segments > logFiles {
 			err := e.cutLog(ctx)
-			if err == nil {
+			if err == nil && bytes > 0 {
 				e.written.cutTo(bytes)
 			}
 			warn("etcd's log is not cut", err)
 		}
 		e.written.tell()
-		warn("old segments of etcd's log are not removed", removeSegments(filepath.Join(e.Cfg.DataDir, memberDir, walDir)))
+		if short {
+			warn("etcd's database is not defragmented", e.shrink())
+		}
 	}
+}
+
+// shrink writes the database anew, without its free pages, if there are many of them and there is room for it meanwhile. No write is
+// answered then.
+func (e *embedded) shrink() error {
+	b := e.Backend()
+	inUse := e.used(true)
+	free, err := freeBytes(e.Cfg.DataDir)
+	if err != nil || b.Size()-inUse < reserve || free-deleteReserve < inUse+inUse/4 {
+		return err
+	}
+	e.log.Info("etcd's database is defragmented, because the disk is nearly full", "MiB", b.Size()>>20, "to", inUse>>20)
+	return b.Defrag()
 }
 
 // cutLog makes etcd write a snapshot, after which the log before it is not needed. etcd does so after snapshotCount entries, and takes no
@@ -211,30 +234,31 @@ func (e *embedded) cutLog(ctx context.Context) error {
 	return nil
 }
 
-// removeSegments removes the oldest segments of the log that etcd does not hold any more, but for the newest logFiles. etcd would look for them
-// every 30 s only, which is long for an editor.
-func removeSegments(dir string) error {
+// removeSegments removes the oldest segments of the log that etcd does not hold any more, but for the newest logFiles, and returns how
+// many are left. etcd would look for them every 30 s only, which is long for an editor.
+func removeSegments(dir string) (left int, err error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return err
+		return left, err
 	}
-	var segments []string // in order, as their names begin with a number of fixed width
+	var all []string // in order, as their names begin with a number of fixed width
 	for _, f := range files {
 		if strings.HasSuffix(f.Name(), ".wal") {
-			segments = append(segments, filepath.Join(dir, f.Name()))
+			all = append(all, filepath.Join(dir, f.Name()))
 		}
 	}
-	for ; len(segments) > logFiles; segments = segments[1:] {
-		lock, err := fileutil.TryLockFile(segments[0], os.O_WRONLY, fileutil.PrivateFileMode)
+	for left = len(all); left > logFiles; left-- {
+		oldest := all[len(all)-left]
+		lock, err := fileutil.TryLockFile(oldest, os.O_WRONLY, fileutil.PrivateFileMode)
 		if errors.Is(err, fileutil.ErrLocked) {
-			return nil
+			return left, nil
 		}
 		if err != nil {
-			return err
+			return left, err
 		}
-		if err := errors.Join(os.Remove(segments[0]), lock.Close()); err != nil {
-			return err
+		if err := errors.Join(os.Remove(oldest), lock.Close()); err != nil {
+			return left, err
 		}
 	}
-	return nil
+	return left, nil
 }

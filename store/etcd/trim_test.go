@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/internal/testkit"
+	"github.com/keelson-io/keelson/store"
 )
 
 // TestWritten holds which revisions are compacted, and when the log is cut.
 func TestWritten(t *testing.T) {
-	w := newWritten(16*100<<20, 1<<40)
+	w := newWritten(1, 16*100<<20, 1<<40)
 	if w.keep != 100<<20 {
 		t.Fatalf("got %d bytes of history, want a sixteenth of the room", w.keep)
 	}
@@ -44,15 +45,15 @@ func TestWritten(t *testing.T) {
 	if rev := w.compactTo(false); rev != 0 {
 		t.Errorf("got a compaction to %d right after another", rev)
 	}
-	if rev := w.compactTo(true); rev != 102 {
-		t.Errorf("got a compaction to %d of all, want 102", rev)
+	if rev := w.compactTo(true); rev != 101 {
+		t.Errorf("got a compaction to %d of all, want 101: the last mark", rev)
 	}
 }
 
 // TestLargeWritesWait holds that large writes wait for what is much too long, and small ones do not.
 func TestLargeWritesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWritten(0, 0)
+		w := newWritten(1, 0, 0)
 		for rev := int64(2); rev < 202; rev++ {
 			w.add(rev, 1<<20)
 		}
@@ -125,4 +126,62 @@ func TestTrim(t *testing.T) {
 		}
 	}
 	t.Logf("%d MiB", size()>>20)
+}
+
+// TestShortOfSpace starts on a disk that is nearly full with history and log of earlier processes: both are given up, so that writes are
+// accepted again.
+func TestShortOfSpace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 200 MB")
+	}
+	dir := t.TempDir()
+	value := make([]byte, 1<<20)
+	for i := range value {
+		value[i] = byte(rand.Uint32())
+	}
+	open := func() store.Store {
+		t.Helper()
+		s, err := Open(t.Context(), Config{DataDir: dir, Fast: true, NoChecksums: true, Quota: 4 << 30})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := open()
+	e := s.(*client).server.(*embedded)
+	e.written.cutTo(1 << 40) // the log is not cut
+	var rev int64
+	for range 200 {
+		var err error
+		if rev == 0 {
+			rev, err = s.Create(t.Context(), "g/a/x", value)
+		} else {
+			rev, err = s.Update(t.Context(), "g/a/x", value, rev)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wal := filepath.Join(dir, memberDir, walDir)
+	if n, err := removeSegments(wal); err != nil || n <= logFiles {
+		t.Fatalf("%d segments of the log, %v, want more than %d", n, err, logFiles)
+	}
+	s.Close()
+	s = open()
+	defer s.Close()
+	e = s.(*client).server.(*embedded)
+	first := e.KV().FirstRev()
+	e.space.mu.Lock()
+	e.space.free = func() (int64, error) { return reserve - 64<<20, nil }
+	e.space.mu.Unlock()
+	testkit.Eventually(t, "history and log are given up", func() bool {
+		n, err := removeSegments(wal)
+		return e.KV().FirstRev() >= rev && err == nil && n <= logFiles
+	})
+	if first >= rev {
+		t.Errorf("there was no history before: the first revision was %d of %d", first, rev)
+	}
+	if item, err := s.Get(t.Context(), "g/a/x"); err != nil || item.Rev != rev || len(item.Value) != len(value) {
+		t.Errorf("got revision %d, %v, want %d", item.Rev, err, rev)
+	}
 }
