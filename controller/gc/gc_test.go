@@ -323,6 +323,35 @@ func TestForeground(t *testing.T) {
 }
 
 // TestForegroundBesideAnother holds that an owner that waits for its dependents does not take those with it that have another owner.
+// TestForegroundWaitsForForeignDependents checks that an owner goes with the last dependent that
+// blocks it, even if the dependent cannot have this owner: it is cluster-scoped, in another
+// namespace, or has another name for the owner.
+func TestForegroundWaitsForForeignDependents(t *testing.T) {
+	r := newRig(t)
+	r.do(201, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"other"}}`)
+	for name, dependent := range map[string]struct{ collection, owner string }{
+		"cluster": {"/apis/demo.io/v1/trees", "cluster"},
+		"far":     {"/apis/demo.io/v1/namespaces/other/nodes", "far"},
+		"renamed": {strings.TrimSuffix(nodes, "/"), "another"},
+	} {
+		uid := r.node(name)
+		refs := []string{owner(dependent.owner, uid, blocks)}
+		kind := "Tree"
+		if name != "cluster" { // these have an owner of an unknown kind, too, so that they stay
+			kind = "Node"
+			refs = append(refs, `{"apiVersion":"nobody.io/v1","kind":"Odd","name":"x","uid":"2"}`)
+		}
+		r.do(201, "POST", dependent.collection, fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":%q,"metadata":{"name":"dependent-%s","ownerReferences":[%s]}}`, kind, name, strings.Join(refs, ",")))
+		r.do(200, "DELETE", nodes+name, `{"propagationPolicy":"Foreground"}`)
+		r.stays()
+		if m := r.metadata(r.do(200, "GET", nodes+name, "")); !slices.Equal(m.Finalizers, []string{"foregroundDeletion"}) {
+			t.Errorf("%s: got finalizers %v while a dependent blocks", name, m.Finalizers)
+		}
+		r.do(200, "DELETE", dependent.collection+"/dependent-"+name, "")
+		r.gone(name)
+	}
+}
+
 func TestForegroundBesideAnother(t *testing.T) {
 	r := newRig(t)
 	a, other := r.node("a"), r.node("other")

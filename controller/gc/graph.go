@@ -68,10 +68,11 @@ type graph struct {
 	nodes   map[string]*node             // by key
 	first   [lists]map[uint64]*reference // of each list, by the hash of the uid, and by the place
 	unknown map[string]bool              // keys of nodes with unknown kinds, their own or their owners'
+	waiting map[string]*node             // nodes that wait for their dependents, by uid
 }
 
 func newGraph() *graph {
-	return &graph{seed: maphash.MakeSeed(), nodes: map[string]*node{}, first: [lists]map[uint64]*reference{{}, {}}, unknown: map[string]bool{}}
+	return &graph{seed: maphash.MakeSeed(), nodes: map[string]*node{}, first: [lists]map[uint64]*reference{{}, {}}, unknown: map[string]bool{}, waiting: map[string]*node{}}
 }
 
 // placeOf returns a hash of an owner's key, which is not 0.
@@ -93,6 +94,9 @@ func (g *graph) put(n *node) {
 		n.inherit(old)
 	}
 	g.nodes[n.key] = n
+	if n.waits() {
+		g.waiting[n.uid] = n
+	}
 	for i := range n.refs {
 		r := &n.refs[i]
 		r.node = n
@@ -129,6 +133,9 @@ func (g *graph) drop(key string) *node {
 	}
 	delete(g.nodes, key)
 	delete(g.unknown, key)
+	if g.waiting[n.uid] == n {
+		delete(g.waiting, n.uid)
+	}
 	for i := range n.refs {
 		r := &n.refs[i]
 		for list := range g.first {
@@ -252,11 +259,11 @@ func (c *Controller) see(e *store.Event) {
 	}
 }
 
-// wakeOwners queues the owners that wait for n. The lock is held.
+// wakeOwners queues the owners that wait for n. It finds them by their uids: a reference with another
+// name or into another namespace blocks its owner, too. The lock is held.
 func (c *Controller) wakeOwners(n *node) {
 	for i := range n.refs {
-		key, _ := c.ownerKey(&n.refs[i], n.namespace)
-		if owner := c.graph.nodes[key]; owner != nil && owner.waits() {
+		if owner := c.graph.waiting[n.refs[i].uid]; owner != nil {
 			c.queue.Add(owner.key)
 		}
 	}
