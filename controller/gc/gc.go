@@ -23,7 +23,8 @@
 //     a cache.
 //   - A finalizer is removed only when the graph has everything that was acknowledged before.
 //   - An object with a reference to an owner that cannot be found out about is not changed: the owner's kind is unknown, its version is
-//     not served, or the owner is in a namespace and the object is not. But an owner that was seen to go is gone.
+//     not served, or the owner is in a namespace and the object is not. But an owner that was seen to go in a served version is gone,
+//     even if its kind goes later.
 //
 // [Controller.Run] is the function to call.
 package gc
@@ -32,6 +33,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -238,6 +240,19 @@ func (c *Controller) ownerKind(r *reference) *kind.Kind {
 		}
 	}
 	return nil
+}
+
+// readable reports whether a reference's version of its owner is served. It reports true if the
+// kind is unknown: then the kind has gone before its objects.
+func (c *Controller) readable(r *reference) bool {
+	k := c.ownerKind(r)
+	return k == nil || r.isServed(k)
+}
+
+// isServed reports whether a kind is served in the version of a reference.
+func (r *reference) isServed(k *kind.Kind) bool {
+	_, version := r.groupVersion()
+	return slices.ContainsFunc(k.Versions, func(v *kind.Version) bool { return v.Name == version })
 }
 
 // groupVersion returns the group and the version of an owner.

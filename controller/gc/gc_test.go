@@ -239,11 +239,11 @@ func TestOwnersThatCannotBeRead(t *testing.T) {
 		"spec":{"group":"late.io","scope":"Namespaced","names":{"plural":"lates","kind":"Late"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
 	r.gone("untouched", "labelled", "twice")
 	r.do(200, "GET", "/apis/demo.io/v1/trees/t", "") // which is in no namespace
-	// An owner that is seen to go is gone, whatever is known of the version.
+	// Nor does it help that the owner is seen to go, in another version.
 	r.stays("ofa")
 	r.do(200, "DELETE", nodes+"a", "")
-	r.gone("ofa")
-	r.stays("unserved")
+	r.gone("a")
+	r.stays("ofa", "unserved")
 }
 
 // TestOwnersWhoseKindGoes holds that dependents go whose owner's kind goes while they cannot be deleted yet.

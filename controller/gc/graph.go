@@ -35,7 +35,7 @@ type reference struct {
 	node      *node
 	place     uint64 // of the owner, see graph.placeOf; 0 if its kind is not known
 	block     bool   // the owner waits for this dependent
-	gone      bool   // the owner was seen to go: it is absent, whatever is known of its kind
+	gone      bool   // the owner was seen to go in a served version: it is absent, whatever becomes of its kind
 	links     [lists]struct{ before, after *reference }
 }
 
@@ -200,10 +200,11 @@ func (g *graph) dependents(uid string) []dependent {
 }
 
 // lose notes that the object at a key is gone, and returns the keys of the nodes that refer to it.
-func (g *graph) lose(key string) (dependents []string) {
+// References of which readable reports false stay as they are.
+func (g *graph) lose(key string, readable func(*reference) bool) (dependents []string) {
 	for r := range g.referring(byPlace, g.placeOf(key)) {
 		if strings.HasSuffix(key, r.name) { // always, but for a collision of hashes
-			r.gone = true
+			r.gone = r.gone || readable(r)
 			dependents = append(dependents, r.node.key)
 		}
 	}
@@ -227,7 +228,7 @@ func (n *node) lost() map[string]bool {
 // see applies a change to the graph. The lock is held.
 func (c *Controller) see(e *store.Event) {
 	if e.Deleted {
-		for _, key := range c.graph.lose(e.Key) {
+		for _, key := range c.graph.lose(e.Key, c.readable) {
 			c.queue.Add(key)
 		}
 		if n := c.graph.drop(e.Key); n != nil {

@@ -65,7 +65,7 @@ func TestGraphRemembersLostOwners(t *testing.T) {
 	g := newGraph()
 	g.put(refers(g, "a", "1", "2"))
 	g.put(refers(g, "b", "2"))
-	if got := g.lose("p/u2"); len(got) != 2 {
+	if got := g.lose("p/u2", func(*reference) bool { return true }); len(got) != 2 {
 		t.Errorf("got %v, want a and b", got)
 	}
 	g.put(refers(g, "a", "2", "3"))

@@ -199,7 +199,7 @@ const (
 func (t *target) owner(ctx context.Context, r *reference) (ownership, error) {
 	c := t.c
 	k := c.ownerKind(r)
-	if _, version := r.groupVersion(); k == nil || !slices.ContainsFunc(k.Versions, func(v *kind.Version) bool { return v.Name == version }) {
+	if k == nil || !r.isServed(k) {
 		return unknown, nil
 	}
 	key, _ := c.ownerKey(r, t.node.namespace)
