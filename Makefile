@@ -128,6 +128,7 @@ conformance-quick: ## what make test runs of the comparison with upstream's code
 	cd conformance && $(GO) test -short -timeout=10m -p=4 ./...
 	$(MAKE) --no-print-directory fuzz-cel CASES=1200000
 	cd conformance/authz && $(GO) test -short -timeout=10m ./...
+	cd conformance/gc && $(GO) test -short -timeout=10m .
 	cd conformance && $(GO) test -count=1 -v -run TestPublishedSuite ./celspec | grep -E "^(\||cel-spec|---|FAIL|ok)"
 
 .PHONY: conformance
@@ -187,6 +188,12 @@ conformance-sql: ## expressions as SQL in PostgreSQL and SQLite, beside the eval
 drift: ## feature gates and flags of the newest published Kubernetes that lack a decision; needs the network
 	cd conformance/builtin && $(GO) test -count=1 -timeout=30m -v -run '^TestDrift$$' . -newest | grep -avE '^=== '
 
+# make test compares 64 graphs. SEED=n begins with another one.
+GRAPHS ?= 10000
+.PHONY: conformance-gc
+conformance-gc: ## GRAPHS (default 10000) generated graphs of owners, collected by upstream's garbage collector and by ours; takes an hour
+	cd conformance/gc && $(GO) test -count=1 -v -timeout=0 . -graphs=$(GRAPHS) -seed=$(SEED) | grep -avE '^=== '
+
 .PHONY: conformance-clients
 conformance-clients: ## Helm 3 and 4, Flux's and Argo CD's libraries, against the keelson binary; builds them first, which takes minutes
 	cd conformance/clients && $(GO) test -count=1 -timeout=20m -v . | grep -avE '^=== '
@@ -234,6 +241,7 @@ conformance-cluster: ## three servers on three etcd members under load for two m
 conformance-full: ## all of the comparison with upstream's code
 	cd conformance && $(GO) test -timeout=60m ./...
 	cd conformance/authz && $(GO) test -timeout=60m ./...
+	$(MAKE) --no-print-directory conformance-gc
 
 .PHONY: conformance-schema
 conformance-schema: ## OBJECTS (default a million) objects of the definitions of many projects, these definitions and DEFINITIONS random ones, compared with upstream's code
