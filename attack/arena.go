@@ -15,8 +15,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -37,8 +39,10 @@ type arena struct {
 	files     int    // open files at rest
 	peak      int64  // largest resident memory beyond the stored data that was seen
 
-	mu    sync.Mutex
-	leaks []string // answers to an actor that held the secret
+	mu     sync.Mutex
+	leaks  []string  // answers to an actor that held the secret
+	noted  []Finding // by moves that judge themselves
+	volume string    // where a file system of -volume is mounted, "" if none is
 }
 
 // resource is one entry of discovery.
@@ -101,6 +105,9 @@ POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions {"apiVersion":"apie
 POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions {"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"targets.attack.example"},"spec":{"group":"attack.example","scope":"Namespaced","names":{"plural":"targets","kind":"Target"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}
 `
 
+// longList is the number of objects of the ordinary user that are there from the start: their list is one that waits when memory is tight.
+const longList = 300
+
 func newArena(ctx context.Context, o *options) (_ *arena, err error) {
 	dir, err := os.MkdirTemp("", "attack-")
 	if err != nil {
@@ -118,6 +125,9 @@ func newArena(ctx context.Context, o *options) (_ *arena, err error) {
 		}
 		dir = a.disk.dir
 	}
+	if dir, err = a.mount(dir); err != nil {
+		return nil, err
+	}
 	if a.server, err = start(ctx, o, filepath.Join(dir, "data")); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, a.log())
 	}
@@ -129,6 +139,12 @@ func newArena(ctx context.Context, o *options) (_ *arena, err error) {
 		}
 		text := strings.ReplaceAll(parts[2], "SECRET", a.secret)
 		if _, err := a.ask(ctx, parts[0], parts[1], text, 201); err != nil {
+			return nil, fmt.Errorf("preparing the server: %w", err)
+		}
+	}
+	for i := range longList {
+		text := fmt.Sprintf(`{"metadata":{"name":"s%d"}}`, i)
+		if _, err := a.ask(ctx, "POST", "/api/v1/namespaces/ordinary/configmaps", text, 201); err != nil {
 			return nil, fmt.Errorf("preparing the server: %w", err)
 		}
 	}
@@ -150,7 +166,26 @@ func (a *arena) close() {
 	if a.disk != nil {
 		a.disk.close()
 	}
+	if a.volume != "" {
+		syscall.Unmount(a.volume, syscall.MNT_DETACH)
+	}
 	os.RemoveAll(a.dir)
+}
+
+// mount returns the folder for the data directory: on a small file system in memory if there is to be one, which only root can have.
+func (a *arena) mount(dir string) (string, error) {
+	if a.o.volume == 0 || a.o.power || os.Getuid() != 0 {
+		return dir, nil
+	}
+	volume := filepath.Join(dir, "volume")
+	if err := os.Mkdir(volume, 0o700); err != nil {
+		return "", err
+	}
+	if err := syscall.Mount("tmpfs", volume, "tmpfs", 0, fmt.Sprintf("size=%dm", a.o.volume)); err != nil {
+		return "", fmt.Errorf("mounting a volume of %d MiB: %w; -volume 0 does without", a.o.volume, err)
+	}
+	a.volume = volume
+	return volume, nil
 }
 
 func (a *arena) log() string {
@@ -298,6 +333,15 @@ func (a *arena) inspect(actor, what string, body []byte) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(a.secret))
 	if bytes.Contains(body, []byte(a.secret)) || bytes.Contains(body, []byte(encoded)) || bytes.Contains(body, []byte(ordinaryMark)) {
 		a.leaked(fmt.Sprintf("%q got an object of others by %s", actor, what))
+	}
+}
+
+// found notes what a move has found itself: the first of each class.
+func (a *arena) found(class, text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !slices.ContainsFunc(a.noted, func(f Finding) bool { return f.Class == class }) {
+		a.noted = append(a.noted, Finding{class, text})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"time"
 )
@@ -97,12 +98,14 @@ func derive(ctx context.Context, a *arena, m Move, rng *rand.Rand) {
 	texts := []string{listed[rng.IntN(len(listed))], listed[rng.IntN(len(listed))]}
 	c := client(a, m.Actor, attackersAddress, true)
 	defer c.CloseIdleConnections()
+	full := func() bool { return a.storedShare(ctx, c) > 0.6 } // beyond its share, writes of all are refused, as it is promised
 	label := fmt.Sprintf("d%x", m.Seed&0xffff)
 	crowd(rng, 1+m.Size/25, func(worker int, rng *rand.Rand) {
 		for n := 0; ctx.Err() == nil && n < 100*m.Size; n++ {
 			text := texts[n%len(texts)]
 			r, ok := kindOf(a, text)
-			if !ok {
+			if !ok || n%10 == 9 && full() {
+				pause(ctx, 100*time.Millisecond)
 				continue
 			}
 			from := 1
@@ -128,6 +131,20 @@ func derive(ctx context.Context, a *arena, m Move, rng *rand.Rand) {
 			}
 		}
 	})
+}
+
+// storedShare is the part of the memory for what is stored that is taken, by the metrics of the server; 0 if they do not say.
+func (a *arena) storedShare(ctx context.Context, c *http.Client) float64 {
+	r := hit(ctx, a, c, "warden", "GET", "/metrics", nil)
+	value := func(name string) (v float64) {
+		_, rest, _ := strings.Cut(string(r.body), "\n"+name+`{part="stored"} `)
+		fmt.Sscan(rest, &v)
+		return v
+	}
+	if share := value("keelson_memory_share_bytes"); share > 0 {
+		return value("keelson_memory_used_bytes") / share
+	}
+	return 0
 }
 
 // kindOf finds the resource of an object.

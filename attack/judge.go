@@ -72,7 +72,8 @@ func (a *arena) verdict(ctx context.Context, findings []Finding) []Finding {
 	if len(a.leaks) > 0 {
 		findings = append(findings, Finding{"leak", a.leaks[0]})
 	}
-	a.leaks = nil
+	findings = append(findings, a.noted...)
+	a.leaks, a.noted = nil, nil
 	a.mu.Unlock()
 	return append(findings, a.changed(ctx)...)
 }

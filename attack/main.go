@@ -50,6 +50,7 @@ type options struct {
 	damage   bool
 	power    bool
 	machine  bool
+	volume   int
 	verbose  bool
 	flags    []string // for the binary, see flagged
 }
@@ -75,6 +76,7 @@ func main() {
 	flag.DurationVar(&o.p99, "p99", 0, "fail if the 99th percentile of the ordinary requests of the run is above this; 0 for no bound")
 	flag.BoolVar(&o.damage, "damage", true, "damage copies of the data directory, too, and start servers on them")
 	flag.BoolVar(&o.power, "power", false, "keep the data on a disk that fails, and whose power fails after each round (needs root and /dev/fuse)")
+	flag.IntVar(&o.volume, "volume", 800, "MiB of the file system of the data directory, in memory (needs root); 0 for an ordinary folder")
 	flag.BoolVar(&o.machine, "shared", false, "the machine does other work, too: time passes only as fast as the server gets the processor time that it asks for")
 	flag.BoolVar(&o.verbose, "v", false, "print the moves of each round")
 	flag.Parse()

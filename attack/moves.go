@@ -60,6 +60,9 @@ var moves = map[string]move{
 	"events":       {[]string{"editor"}, events},
 	"fairness":     {[]string{"fairness"}, fairness},
 	"derive":       {[]string{"warden"}, derive},
+	"churn":        {[]string{"editor"}, churn},
+	"connect":      {[]string{""}, connect},
+	"offline":      {[]string{""}, offline},
 }
 
 func moveNames() []string { return slices.Sorted(maps.Keys(moves)) }

@@ -158,8 +158,10 @@ func (p *process) kill() {
 }
 
 // resident is the resident memory of the process in bytes, 0 if it has ended.
-func (p *process) resident() int64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+func (p *process) resident() int64 { return residentOf(p.cmd.Process.Pid) }
+
+func residentOf(pid int) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
 		return 0
 	}
