@@ -128,7 +128,6 @@ conformance-quick: ## what make test runs of the comparison with upstream's code
 	cd conformance && $(GO) test -short -timeout=10m -p=4 ./...
 	$(MAKE) --no-print-directory fuzz-cel CASES=1200000
 	cd conformance/authz && $(GO) test -short -timeout=10m ./...
-	cd conformance/gc && $(GO) test -short -timeout=10m .
 	cd conformance && $(GO) test -count=1 -v -run TestPublishedSuite ./celspec | grep -E "^(\||cel-spec|---|FAIL|ok)"
 
 .PHONY: conformance
