@@ -82,7 +82,7 @@ func (e *Explainer) Source() string { return e.source }
 // EvalRule evaluates a rule, with the parameters of [Program.Eval].
 func (e *Explainer) EvalRule(ctx context.Context, a *Activation, limit uint64) *Explanation {
 	if e.rule == nil {
-		panic("BUG: EvalRule of an expression that is no rule")
+		panic("BUG: EvalRule of an expression that is not a rule")
 	}
 	x := e.explanation()
 	x.Value, x.Cost, x.Err = e.rule.EvalRecorded(ctx, a, limit, x.rec)

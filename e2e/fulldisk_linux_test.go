@@ -131,7 +131,7 @@ func fillDisk(t *testing.T) {
 	}
 	// look waits until the server knows how much space is free, which it finds out with a write from
 	// time to time: changes of an object are answered with the code then.
-	n := 0 // makes each change another one: a change of nothing is no write
+	n := 0 // makes each change different from the last: an update without changes writes nothing
 	look := func(want int) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("writes are answered with %d", want), func() bool {

@@ -42,7 +42,7 @@ func newCallers(t *testing.T, limit, reserved int64, strangers int) *callers {
 	return c
 }
 
-// dial opens a connection a second after the others; nil if there is no room.
+// dial opens a connection one second after the others; it returns nil if the server refuses it.
 func (c *callers) dial(from string) *clientConn {
 	for conn := range c.all.open {
 		conn.since = conn.since.Add(-strangersGrace)

@@ -276,7 +276,7 @@ func setCondition(s *migrationv1.StorageVersionMigrationStatus, t migrationv1.Mi
 }
 
 // setStatus changes the status of a migration, unless it is another one than m by now or has ended
-// while m had not. A migration that is gone is no error.
+// while m had not. It is not an error if the migration was deleted.
 func (c *Controller) setStatus(ctx context.Context, m *migrationv1.StorageVersionMigration, change func(*migrationv1.StorageVersionMigrationStatus)) error {
 	return loop.UnlessGone(c.Status.ModifyPart(ctx, c.migrations, "", m.Name, "status", func(o meta.Object) error {
 		now, err := read(o)

@@ -141,8 +141,8 @@ func (c *Controller) track(ctx context.Context, key string) error {
 	})
 }
 
-// keep writes the data that want returns for the present ones, unless they are the same. The data
-// are nil if there is no config map.
+// keep writes the data that want returns for the present data, unless they are equal. The present data
+// are nil if the config map does not exist.
 func (c *Controller) keep(ctx context.Context, key string, want func(have map[string]string) map[string]string) error {
 	have, err := loop.Load(ctx, c.Store, c.maps, key)
 	if err != nil {

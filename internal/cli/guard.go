@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-io/keelson/internal/memory"
 )
 
-// graceAfterSignal is how long a command that is no server may go on after a signal.
+// graceAfterSignal is how long an offline command may go on after a signal.
 const graceAfterSignal = 700 * time.Millisecond
 
 // memoryLimitFlag is the flag of the offline commands.
