@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -146,9 +150,35 @@ func (b *bystander) request(ctx context.Context, c *http.Client, method, path, b
 // probeTimeout is that of a kubelet, unless a pod sets another.
 const probeTimeout = time.Second
 
-// probe asks the health endpoints, each time over a new connection and without a credential, as a kubelet does. It returns the first
-// check that failed three times in a row.
+// probe has a process of its own ask the health endpoints: in this one, which runs the attack, an answer may wait long until somebody
+// looks at it. It returns the first check that failed three times in a row.
 func (b *bystander) probe(ctx context.Context) (failed string) {
+	self, err := os.Executable()
+	if err != nil {
+		return err.Error()
+	}
+	p := b.a.server
+	cmd := exec.CommandContext(ctx, self, "-probe", fmt.Sprintf("%s,%d", p.address, p.cmd.Process.Pid), "-patience", b.a.o.patience.String(), fmt.Sprintf("-shared=%v", b.a.o.machine))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return ""
+	}
+	if err != nil {
+		return "the process that probes ended: " + err.Error()
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// runProbe asks the health endpoints of the server at "address,process", each time over a new connection and without a credential, as a
+// kubelet does, until a check has failed three times in a row.
+func runProbe(ctx context.Context, o *options) error {
+	address, number, _ := strings.Cut(o.probe, ",")
+	pid, err := strconv.Atoi(number)
+	if err != nil {
+		return fmt.Errorf("-probe: got %q, want an address and the number of a process", o.probe)
+	}
+	b := newBystander(&arena{o: o, server: &process{address: address, clock: newPaced(ctx, pid, o.machine)}})
 	for ctx.Err() == nil {
 		for _, path := range []string{"/livez", "/readyz"} {
 			var last string
@@ -157,12 +187,13 @@ func (b *bystander) probe(ctx context.Context) (failed string) {
 				last, ok = b.check(ctx, path)
 			}
 			if !ok && ctx.Err() == nil {
-				return "GET " + path + " failed three times: " + last
+				fmt.Println("GET " + path + " failed three times: " + last)
+				return nil
 			}
 		}
 		pause(ctx, 200*time.Millisecond)
 	}
-	return ""
+	return nil
 }
 
 func (b *bystander) check(ctx context.Context, path string) (failed string, ok bool) {

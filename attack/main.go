@@ -51,6 +51,7 @@ type options struct {
 	power    bool
 	machine  bool
 	volume   int
+	probe    string
 	verbose  bool
 	flags    []string // for the binary, see flagged
 }
@@ -78,10 +79,18 @@ func main() {
 	flag.BoolVar(&o.power, "power", false, "keep the data on a disk that fails, and whose power fails after each round (needs root and /dev/fuse)")
 	flag.IntVar(&o.volume, "volume", 800, "MiB of the file system of the data directory, in memory (needs root); 0 for an ordinary folder")
 	flag.BoolVar(&o.machine, "shared", false, "the machine does other work, too: time passes only as fast as the server gets the processor time that it asks for")
+	flag.StringVar(&o.probe, "probe", "", "only ask the health endpoints of the server at this address, a comma and the number of its process; the attack runs itself so")
 	flag.BoolVar(&o.verbose, "v", false, "print the moves of each round")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if o.probe != "" {
+		if err := runProbe(ctx, &o); err != nil {
+			fmt.Fprintln(os.Stderr, "attack:", err)
+			os.Exit(2)
+		}
+		return
+	}
 	found, err := run(ctx, &o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "attack:", err)
