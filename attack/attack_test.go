@@ -123,7 +123,7 @@ func TestCrashes(t *testing.T) {
 
 // TestMovesAreDealt: if moves are dealt out, each is made once before any is made again, and the quick run makes all.
 func TestMovesAreDealt(t *testing.T) {
-	o := options{width: 6, size: 40, deal: true, seed: 1, round: time.Second}
+	o := options{width: 7, size: 40, deal: true, seed: 1, round: time.Second}
 	made := map[string]int{}
 	for n := range uint64(5) {
 		r := draw(o.seed+n, hand(moveNames(), n, &o), &o)
@@ -149,6 +149,7 @@ func TestTraffic(t *testing.T) {
 		"windows": "unread-http2 tiny", "header bombs": "frames-http2 giant odd-http", "nesting": "nest", "repetition": "repeat", "compression": "compressed convert",
 		"giant": "giant lists", "tiny": "tiny", "CRDs": "define multiply swarm convert", "policies and webhooks": "govern", "objects that multiply": "breed multiply",
 		"quotas": "quotas", "priority and fairness": "fairness", "plugins": "events mutate",
+		"long lists": "derive", "a small disk": "churn", "connections": "connect", "repositories": "offline",
 	} {
 		for name := range strings.SplitSeq(names, " ") {
 			if _, ok := moves[name]; !ok {
