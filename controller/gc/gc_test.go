@@ -398,3 +398,30 @@ func TestManyDependents(t *testing.T) {
 	r.do(200, "DELETE", nodes+"a", `{"propagationPolicy":"Foreground"}`)
 	r.gone(append(names, "a")...)
 }
+
+// TestOrphansBesideOneThatCannotBeChanged holds that a dependent that a policy protects does not keep the owner's references in the others,
+// and that the owner goes as soon as the dependent can be changed.
+func TestOrphansBesideOneThatCannotBeChanged(t *testing.T) {
+	r := newRig(t)
+	r.do(201, "POST", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"frozen"},"spec":{
+		"matchConstraints":{"resourceRules":[{"operations":["UPDATE"],"apiGroups":["demo.io"],"apiVersions":["v1"],"resources":["nodes"]}]},
+		"validations":[{"expression":"object.metadata.name != 'frozen' || has(object.metadata.labels)"}]}}`)
+	r.do(201, "POST", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+		`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":"frozen"},"spec":{"policyName":"frozen","validationActions":["Deny"]}}`)
+	a := r.node("a")
+	r.node("frozen", owner("a", a, ""))
+	r.node("later", owner("a", a, "")) // it comes after the other one
+	r.until("the policy refuses", func() bool {
+		code, _ := r.try("PATCH", nodes+"frozen?dryRun=All", `{"spec":{}}`)
+		return code == 422
+	})
+	r.do(200, "DELETE", nodes+"a", `{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Orphan"}`)
+	r.until("the other one is free", func() bool { return len(r.metadata(r.do(200, "GET", nodes+"later", "")).OwnerReferences) == 0 })
+	r.stays("frozen", "later")
+	r.do(200, "PATCH", nodes+"frozen", `{"metadata":{"labels":{"a":"b"}}}`)
+	r.gone("a")
+	r.stays("frozen", "later")
+	if refs := r.metadata(r.do(200, "GET", nodes+"frozen", "")).OwnerReferences; len(refs) != 0 {
+		t.Errorf("got owners %v, want none", refs)
+	}
+}

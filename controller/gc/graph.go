@@ -249,6 +249,12 @@ func (c *Controller) see(e *store.Event) {
 	}
 	c.locate(c.graph, n)
 	c.graph.put(n)
+	if n.deleting && n.foreground && (had == nil || had.uid != n.uid || !had.deleting || !had.foreground) {
+		// Dependents that do not block it go in the foreground, too, if they are looked at before it is gone.
+		for _, dep := range c.graph.dependents(n.uid) {
+			c.queue.Add(dep.key)
+		}
+	}
 	switch {
 	case had == nil, had.uid != n.uid, !had.sameRefs(n), c.graph.unknown[n.key]:
 		c.queue.Add(n.key)
@@ -257,6 +263,21 @@ func (c *Controller) see(e *store.Event) {
 		}
 	case n.waits() && !had.waits(), had.foreground != n.foreground, had.orphan != n.orphan:
 		c.queue.Add(n.key)
+	default:
+		c.retryFailed(n)
+	}
+}
+
+// retryFailed queues a node that was changed, and the owners that wait for it, as far as they could not be processed: what was in the way may
+// be gone. The lock is held.
+func (c *Controller) retryFailed(n *node) {
+	if c.queue.NumRequeues(n.key) > 0 {
+		c.queue.Add(n.key)
+	}
+	for i := range n.refs {
+		if owner := c.graph.waiting[n.refs[i].uid]; owner != nil && c.queue.NumRequeues(owner.key) > 0 {
+			c.queue.Add(owner.key)
+		}
 	}
 }
 

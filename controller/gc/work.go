@@ -83,11 +83,12 @@ func (t *target) dependents() []dependent {
 }
 
 // orphanDependents removes the references to an owner from its dependents, and then the owner's
-// finalizer.
+// finalizer. One dependent that cannot be changed does not keep the references of others.
 func (t *target) orphanDependents(ctx context.Context) error {
 	if err := t.c.objects.CatchUp(ctx); err != nil {
 		return err
 	}
+	var failed []error
 	for _, dep := range t.dependents() {
 		k, namespace, name := t.c.kindOf(dep.key)
 		if k == nil {
@@ -95,8 +96,11 @@ func (t *target) orphanDependents(ctx context.Context) error {
 		}
 		other := &target{c: t.c, node: &node{key: dep.key, uid: dep.uid}, kind: k, namespace: namespace, name: name}
 		if err := other.release(ctx, map[string]bool{t.uid: true}); err != nil {
-			return err
+			failed = append(failed, err)
 		}
+	}
+	if len(failed) > 0 {
+		return errors.Join(failed...)
 	}
 	return t.finalize(ctx, metav1.FinalizerOrphanDependents)
 }
