@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -30,11 +29,8 @@ import (
 // ours.
 
 const (
-	quiet    = 300 * time.Millisecond // nothing may change for so long
-	patience = 3 * time.Second        // how long two sides may differ while nothing changes
-	backoff  = 8 * time.Second        // in this time what has been refused is tried again
-	restless = 20 * time.Second       // the servers are compared then, at rest or not
-	callers  = 6                      // concurrent requests to each server
+	restless = time.Minute // the sides are compared then, at rest or not
+	callers  = 6           // concurrent requests to each server
 )
 
 // side is a server with one of the collectors.
@@ -45,6 +41,7 @@ type side struct {
 	base   string
 
 	mu     sync.Mutex
+	marks  int               // how many marks were created
 	uids   []map[int]string  // of the objects of each plan, by their index
 	labels map[string]string // of the objects, by their uids
 }
@@ -61,7 +58,6 @@ type batch struct {
 	theirs   *side
 	ours     *side
 	upstream *upstream // nil until it runs
-	began    time.Time // when the collectors started
 	late     bool      // the late kinds are defined
 	differ   []string  // for each plan: how the sides differ; empty if they do not
 }
@@ -74,7 +70,6 @@ func run(t *testing.T, plans []*plan) []string {
 	ctx, stop := context.WithCancel(t.Context())
 	var ended <-chan struct{}
 	collect := func() {
-		b.began = time.Now()
 		b.upstream, ended = startUpstream(ctx, t, b.theirs.server.Config)
 		b.ours.server.Stop()
 		b.ours.serve(t, "garbage-collector-controller")
@@ -93,10 +88,14 @@ func run(t *testing.T, plans []*plan) []string {
 	}
 	for step := range allSteps {
 		if step == lateStep {
+			unknown := [2]string{b.theirs.mark(b.t, &resources[2], &resources[4]), b.ours.mark(b.t, &resources[2], &resources[4])}
 			b.define("late.io", "Leaf", "leaves", "Namespaced", "v1")
 			b.define("late.io", "Oak", "oaks", "Cluster", "v1")
 			b.late = true
 			b.until("upstream's collector follows the late kinds", func() bool { return b.follows(true) })
+			b.theirs.gone(b.t, unknown[0])
+			b.ours.gone(b.t, unknown[1])
+			b.settle(step)
 		}
 		rounds := 1
 		for _, p := range plans {
@@ -105,12 +104,12 @@ func run(t *testing.T, plans []*plan) []string {
 		for at := range rounds {
 			b.operate(step, at)
 			if b.upstream != nil {
-				b.settle(step, at == rounds-1)
+				b.settle(step)
 			}
 		}
 		if b.upstream == nil {
 			collect()
-			b.settle(step, true)
+			b.settle(step)
 		}
 		if t.Failed() {
 			break
@@ -380,65 +379,105 @@ func encode(v any) string {
 	return string(text)
 }
 
-// settle waits until nothing changes any more, and compares the sides.
-func (b *batch) settle(step int, last bool) {
+// settle waits until both collectors are at rest, and compares the sides.
+func (b *batch) settle(step int) {
 	began := time.Now()
-	earliest, patient := began, patience
-	if step >= lateStep { // refused and unknown things are tried again after as long a time as has passed
-		patient = max(patience, min(backoff, time.Since(b.began)))
-		if last && step == lateStep {
-			earliest = began.Add(min(backoff, time.Since(b.began)))
+	var theirs, ours []string
+	for range 3 { // what ours tries again by itself may take longer than a mark
+		b.rest()
+		if theirs, ours = b.theirs.state(b), b.ours.state(b); slices.Equal(theirs, ours) {
+			break
 		}
 	}
-	changed, moved, before := began, began, ""
-	revisions := [2]int64{-1, -1}
-	for {
-		now := [2]int64{b.theirs.revision(b.t), b.ours.revision(b.t)}
-		if now != revisions {
-			revisions, changed = now, time.Now()
-		}
-		still := time.Since(changed)
-		// Upstream's queues never empty while dependents disagree about an owner that is absent.
-		busy := still < quiet || b.upstream.queued.Load() > 0 && still < 6*quiet
-		if busy && time.Since(began) < restless || time.Now().Before(earliest) {
-			time.Sleep(20 * time.Millisecond)
-			continue
-		}
-		theirs, ours := b.theirs.state(b), b.ours.state(b)
-		same, wait := true, 2*quiet // a race does not settle
-		for slot := range b.plans {
-			if b.differ[slot] == "" && theirs[slot] != ours[slot] {
-				if same = false; !waits.MatchString(theirs[slot]) {
-					wait = patient
-				}
+	for slot := range b.plans {
+		if b.differ[slot] == "" && theirs[slot] != ours[slot] {
+			when := fmt.Sprintf("after step %d\n", step)
+			if step == 0 && !b.plans[slot].live {
+				when = atStart
+			}
+			b.differ[slot] = fmt.Sprintf("%supstream:\n%sours:\n%s", when, theirs[slot], ours[slot])
+			if *trace {
+				b.t.Logf("%s%s", b.plans[slot], b.differ[slot])
 			}
 		}
-		if !same {
-			if state := fmt.Sprint(theirs, ours); state != before {
-				before, moved = state, time.Now()
+	}
+	if *trace {
+		b.t.Logf("step %d: compared after %s", step, time.Since(began))
+	}
+}
+
+// rest waits until neither collector has anything to do.
+func (b *batch) rest() {
+	var marked []*resource
+	for i := range resources {
+		if r := &resources[i]; !r.late || b.late {
+			marked = append(marked, r)
+		}
+	}
+	var group sync.WaitGroup
+	// Upstream has a queue of changes for each resource, and tries again what has failed. It looks at the dependents of an owner when the
+	// owner begins to wait for them, and not when they are created or changed: it is told to look at everything again.
+	group.Go(func() {
+		b.theirs.rest(b.t, marked, 2, b.upstream.lookAgain, func() {
+			for deadline := time.Now().Add(time.Second); b.upstream.queued.Load() > 0 && time.Now().Before(deadline); {
+				time.Sleep(time.Millisecond)
 			}
+			time.Sleep(2 * orphanRetry)
+		})
+	})
+	group.Go(func() { b.ours.rest(b.t, marked[:1], 3, func() {}, func() {}) })
+	group.Wait()
+}
+
+// rest waits until a collector deletes marks, and does nothing else, several times in turn: then it has done all it wants to do.
+func (s *side) rest(t *testing.T, marked []*resource, turns int, before, after func()) {
+	began := time.Now()
+	for calm := 0; calm < turns; {
+		if time.Since(began) > restless {
+			t.Log("a collector is not at rest")
+			return
 		}
-		if !same && time.Since(moved) < wait {
-			time.Sleep(200 * time.Millisecond)
-			continue
+		revision := s.revision(t)
+		before()
+		var paths []string
+		for _, r := range marked {
+			paths = append(paths, s.mark(t, r, r))
 		}
-		for slot := range b.plans {
-			if b.differ[slot] == "" && theirs[slot] != ours[slot] {
-				kind := ""
-				// What a collector finds when it starts, it does in any order.
-				if waits.MatchString(theirs[slot]) || step == 0 && !b.plans[slot].live {
-					kind = racy
-				}
-				b.differ[slot] = kind + fmt.Sprintf("after step %d\nupstream:\n%sours:\n%s", step, theirs[slot], ours[slot])
-				if *trace {
-					b.t.Logf("%s%s", b.plans[slot], b.differ[slot])
-				}
-			}
+		for _, path := range paths {
+			s.gone(t, path)
 		}
-		if *trace {
-			b.t.Logf("step %d: at rest after %s", step, time.Since(began))
+		after()
+		if calm++; s.revision(t) != revision+2*int64(len(paths)) {
+			calm = 0
 		}
-		return
+	}
+}
+
+// mark creates an object with an owner that never was, which the collector deletes. It returns the path.
+func (s *side) mark(t *testing.T, r, owner *resource) string {
+	s.marks++
+	name, namespace := fmt.Sprintf("mark-%d", s.marks), ""
+	if r.namespaced {
+		namespace = "a"
+	}
+	code, answer := s.do(t, "POST", r.path(namespace), fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":"never","uid":%[3]q}]}}`,
+		r.apiVersion(), r.kind, name, owner.apiVersion(), owner.kind))
+	if code != 201 {
+		t.Errorf("a mark of %s is not created: %s", r.plural, answer)
+	}
+	return r.path(namespace) + "/" + name
+}
+
+// gone waits until an object is deleted.
+func (s *side) gone(t *testing.T, path string) {
+	for deadline := time.Now().Add(restless); ; time.Sleep(time.Millisecond) {
+		switch code, _ := s.do(t, "GET", path, ""); {
+		case code == 404:
+			return
+		case time.Now().After(deadline):
+			t.Errorf("%s is not deleted", path)
+			return
+		}
 	}
 }
 
@@ -527,13 +566,10 @@ func (b *batch) compareEvents() {
 
 const (
 	otherEvents = "other events"
-	racy        = "a race: "
+	// A collector looks at what it finds when it starts in any order. Upstream's may remove the finalizer of an owner whose dependents are to
+	// be orphaned before it knows the dependents, and deletes them then.
+	atStart = "at the start\n"
 )
-
-// waits matches the state of a plan with an owner that waits for its dependents. What becomes of a
-// dependent then depends on when upstream looks at it: it does so when the owner begins to wait, not
-// when the dependent is created or changed.
-var waits = regexp.MustCompile(`deleting \[.*foregroundDeletion`)
 
 func (s *side) events(b *batch) []string {
 	lines := make([]map[string]bool, len(b.plans))

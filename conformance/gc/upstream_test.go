@@ -2,7 +2,10 @@ package gc
 
 import (
 	"context"
+	"maps"
 	"reflect"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
@@ -34,7 +38,8 @@ func init() {
 
 const (
 	upstreamWorkers = 20
-	longestRetry    = 200 * time.Millisecond
+	longestRetry    = 500 * time.Millisecond // of deletions, which lookAgain tries at once
+	orphanRetry     = 20 * time.Millisecond
 	discoverEvery   = 200 * time.Millisecond // kube-controller-manager: 30 s
 )
 
@@ -75,8 +80,8 @@ func startUpstream(ctx context.Context, t *testing.T, config *rest.Config) (u *u
 		t.Fatal(err)
 	}
 	toDelete, toOrphan, _ := u.collector.GetDependencyGraphBuilder().GetGraphResources()
-	retrySoon(toDelete)
-	retrySoon(toOrphan)
+	retrySoon(toDelete, longestRetry)
+	retrySoon(toOrphan, orphanRetry)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -88,15 +93,34 @@ func startUpstream(ctx context.Context, t *testing.T, config *rest.Config) (u *u
 
 // retrySoon replaces the rate limiter of a queue. Upstream's allows ten retries a second for all
 // items together, and lets an item wait up to 17 minutes.
-func retrySoon[T comparable](queue workqueue.TypedRateLimitingInterface[T]) {
+func retrySoon[T comparable](queue workqueue.TypedRateLimitingInterface[T], longest time.Duration) {
 	field := reflect.ValueOf(queue).Elem().FieldByName("rateLimiter")
 	limiter := (*workqueue.TypedRateLimiter[T])(unsafe.Pointer(field.UnsafeAddr()))
-	*limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, longestRetry)
+	*limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, longest)
 }
 
 // follows reports whether the collector has listed a resource.
 func (u *upstream) follows(group, version, resource string) bool {
 	return u.collector.GetDependencyGraphBuilder().IsResourceSynced(schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
+}
+
+// lookAgain makes the collector look at every object that it knows, as it does when it starts.
+func (u *upstream) lookAgain() {
+	builder := u.collector.GetDependencyGraphBuilder()
+	toDelete, _, _ := builder.GetGraphResources()
+	addAll(toDelete, builder)
+}
+
+func addAll[T comparable](queue workqueue.TypedRateLimitingInterface[T], builder *garbagecollector.GraphBuilder) {
+	graph := reflect.ValueOf(builder).Elem().FieldByName("uidToNode").Elem()
+	lock := (*sync.RWMutex)(unsafe.Pointer(graph.FieldByName("uidToNodeLock").UnsafeAddr()))
+	nodes := (*map[types.UID]T)(unsafe.Pointer(graph.FieldByName("uidToNode").UnsafeAddr()))
+	lock.RLock()
+	all := slices.Collect(maps.Values(*nodes))
+	lock.RUnlock()
+	for _, n := range all {
+		queue.Add(n)
+	}
 }
 
 // current counts the items of the queues that are made next.
