@@ -99,12 +99,19 @@ func (warner) Mutate(_ context.Context, r *admission.Request) error {
 type asking struct {
 	annotations []string
 	refuse      error
+	work        func() error // nil permits all work
 }
 
 func (a *asking) Annotate(key, value string)        { a.annotations = append(a.annotations, key+"="+value) }
 func (a *asking) AnnotateRequest(key, value string) { a.Annotate(key, value) }
 func (a *asking) MayCreate() error                  { return a.refuse }
-func (a *asking) Work(int) error                    { return nil }
+
+func (a *asking) Work(int) error {
+	if a.work == nil {
+		return nil
+	}
+	return a.work()
+}
 
 // tested is the verbs over a store in memory, and a reference to the object a.
 type tested struct {
@@ -259,6 +266,29 @@ func TestApplyAsksBeforeItCreates(t *testing.T) {
 	out.Release()
 	again, err := s.Patch(t.Context(), c, s.ref, p)
 	s.check("apply again", Unchanged, &again, err)
+}
+
+// TestRefusedWritesAreNotTriedAgain holds that a request whose work is refused ends, also if another writer has changed the object meanwhile:
+// its client may have the answer.
+func TestRefusedWritesAreNotTriedAgain(t *testing.T) {
+	s := newTested(t)
+	if _, err := s.create(ann, ""); err != nil {
+		t.Fatal(err)
+	}
+	refusal, asked := errors.New("too many requests"), 0
+	c := ann
+	c.client = &asking{work: func() error {
+		if asked++; asked > 1 {
+			return nil
+		}
+		out, err := s.patch(ann, `{"spec":{"color":"green"}}`)
+		s.check("the other writer", Updated, &out, err)
+		out.Release()
+		return refusal
+	}}
+	if _, err := s.patch(c, `{"spec":{"color":"blue"}}`); err != refusal || asked != 1 {
+		t.Errorf("got %v after %d attempts, want the refusal after one", err, asked)
+	}
 }
 
 func TestDeleteCollectionDeletesWhatItIsGiven(t *testing.T) {
