@@ -215,7 +215,10 @@ func ReadFile(file string, stdin io.Reader) ([]byte, error) {
 // value of a JSON stream.
 func Split(file string, text []byte) []Document {
 	var docs []Document
-	if first := bytes.TrimLeft(text, " \t\r\n"); len(first) > 0 && first[0] == '{' {
+	switch first := bytes.TrimLeft(text, " \t\r\n"); {
+	case len(first) > 0 && first[0] == '[' && json.Valid(first): // JSON has no limit of the items of a list
+		docs = splitJSON(file, text)
+	case len(first) > 0 && first[0] == '{':
 		docs = splitJSON(file, text)
 		// A YAML text may begin with a brace, too.
 		if len(docs) > 0 && docs[0].Err != nil && filepath.Ext(file) != ".json" {
@@ -223,7 +226,7 @@ func Split(file string, text []byte) []Document {
 				docs = other
 			}
 		}
-	} else {
+	default:
 		docs = splitYAML(file, text)
 	}
 	var out []Document
@@ -300,7 +303,7 @@ func fromYAML(file string, start int, text []byte) (d Document, ok bool) {
 		text = text[len(l):]
 	}
 	d = Document{File: file, Line: start, text: source.New(text, start)}
-	out, duplicates, err := yamljson.JSON(context.Background(), text, true)
+	out, duplicates, err := yamljson.Any(context.Background(), text, true)
 	if err != nil {
 		d.Err = errors.New(yamlError(file, start, err))
 		return d, true

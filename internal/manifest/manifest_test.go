@@ -236,3 +236,21 @@ func TestPosition(t *testing.T) {
 		}
 	}
 }
+
+// TestLongLists holds that a document may be a list of any length.
+func TestLongLists(t *testing.T) {
+	const n = 30000
+	for file, text := range map[string]string{
+		"flow.json": "[" + strings.Repeat("-1,", n-1) + "-1]", "flow.yaml": "[" + strings.Repeat("-1,", n-1) + "-1,]", "block.yaml": strings.Repeat("- -1\n", n),
+		"tagged.yaml": "!!seq [" + strings.Repeat("-1,", n-1) + "-1]", "many.json": "[" + strings.Repeat("-1,", 1_000_000) + "-1]",
+	} {
+		docs := Split(file, []byte(text))
+		if len(docs) != 1 || docs[0].Err != nil {
+			t.Errorf("%s: got %d documents, %v", file, len(docs), docs[0].Err)
+			continue
+		}
+		if got, want := strings.Count(string(docs[0].JSON), "-1"), strings.Count(text, "-1"); got != want {
+			t.Errorf("%s: got %d items, want %d", file, got, want)
+		}
+	}
+}

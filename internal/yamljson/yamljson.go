@@ -48,7 +48,7 @@ const (
 	// MaxDepth is the depth of flow collections from which on the library refuses a text.
 	MaxDepth = 10_000
 
-	// maxList is the length in bytes up to which a text that is a list is converted. A longer list
+	// maxList is the length in bytes up to which [JSON] converts a text that is a list. A longer list
 	// becomes an empty one: API objects are mappings, and the error for a list does not depend on
 	// its items.
 	maxList = 64 << 10
@@ -59,10 +59,21 @@ type LimitError struct{ msg string }
 
 func (e *LimitError) Error() string { return e.msg }
 
-// JSON converts the first document of a YAML text. If strict is set and a mapping repeats a key,
-// duplicates is the error of [sigs.k8s.io/yaml.YAMLToJSONStrict], and the JSON has the last value.
-// If ctx ends, the error is that of ctx.
+// JSON converts the first document of a YAML text, which should be a mapping: a long list becomes an
+// empty one. If strict is set and a mapping repeats a key, duplicates is the error of
+// [sigs.k8s.io/yaml.YAMLToJSONStrict], and the JSON has the last value. If ctx ends, the error is that
+// of ctx.
 func JSON(ctx context.Context, text []byte, strict bool) (json []byte, duplicates, err error) {
+	return convert(ctx, text, strict, len(text) > maxList)
+}
+
+// Any is [JSON] for a document that may be a list of any length.
+func Any(ctx context.Context, text []byte, strict bool) (json []byte, duplicates, err error) {
+	return convert(ctx, text, strict, false)
+}
+
+// convert is JSON. If emptied is set, a list becomes an empty one.
+func convert(ctx context.Context, text []byte, strict, emptied bool) (json []byte, duplicates, err error) {
 	if n := indicators(text); n > MaxIndicators {
 		if opened(text) > MaxDepth {
 			return nil, nil, errDepth
@@ -74,7 +85,7 @@ func JSON(ctx context.Context, text []byte, strict bool) (json []byte, duplicate
 			return json, nil, ctx.Err()
 		}
 	}
-	r := root{long: len(text) > maxList}
+	r := root{emptied: emptied}
 	if err := decode(ctx, text, &r, false); err != nil {
 		return nil, nil, err
 	}
@@ -149,9 +160,9 @@ func (r *reader) Read(b []byte) (int, error) {
 
 // root decodes a document: a mapping to pairs, anything else as the library decodes it.
 type root struct {
-	long  bool // the text is longer than maxList
-	value any
-	maps  bool // mappings were decoded to maps
+	emptied bool // a list becomes an empty one
+	value   any
+	maps    bool // mappings were decoded to maps
 }
 
 // skipped is a value that is not decoded.
@@ -164,7 +175,7 @@ func (skipped) UnmarshalYAML(func(any) error) error { return nil }
 func (r *root) UnmarshalYAML(unmarshal func(any) error) error {
 	var mismatch *yaml.TypeError
 	switch err := unmarshal(new([]skipped)); {
-	case err == nil && r.long:
+	case err == nil && r.emptied:
 		r.value, r.maps = []any{}, true
 		return nil
 	case err == nil: // a list, which the library would decode as a list of pairs
