@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // TestLintFindingsInTheDocs holds that the findings in docs/lint.md also occur in the test scripts.
@@ -84,5 +87,24 @@ func TestExampleOfTheExplainPage(t *testing.T) {
 		if !found || !strings.Contains(string(page), text) {
 			t.Errorf("docs/explain.md does not show the file %s of the script:\n%s", name, text)
 		}
+	}
+}
+
+// TestUsagesOfFlags holds that each usage names at most one value in backquotes: the help shows what is between the first two.
+func TestUsagesOfFlags(t *testing.T) {
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if n := strings.Count(f.Usage, "`"); n != 0 && n != 2 {
+				t.Errorf("%s --%s has %d backquotes: %s", cmd.CommandPath(), f.Name, n, f.Usage)
+			}
+		})
+		for _, c := range cmd.Commands() {
+			check(c)
+		}
+	}
+	check(newRootCommand())
+	for _, program := range programs {
+		check(program())
 	}
 }

@@ -172,7 +172,7 @@ func serveFlags(c *server.Config, authentication *authnValues, format, memoryLim
 	f = groups.set("Authorization")
 	z := &c.Authorization
 	f.StringVar(&z.File, "authorization-config", "", "AuthorizationConfiguration `file` with the authorizers in order; reloaded when it changes")
-	f.StringSliceVar(&z.Modes, "authorization-mode", []string{config.RBAC}, "ordered `list` of authorizers: "+strings.Join(config.Types, "`list` of authorizers in order: "))
+	f.StringSliceVar(&z.Modes, "authorization-mode", []string{config.RBAC}, "ordered `list` of authorizers: "+strings.Join(config.Types, ", "))
 	f.StringVar(&z.PolicyFile, "authorization-policy-file", "", "`file` of ABAC policies, one JSON object on each line")
 	f.StringVar(&z.WebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig `file` of the webhook for --authorization-mode=Webhook")
 	f.StringVar(&z.WebhookVersion, "authorization-webhook-version", config.DefaultWebhookVersion, "`version` of the SubjectAccessReview sent to the webhook: v1 or v1beta1")
