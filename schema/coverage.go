@@ -327,7 +327,7 @@ func (c *Coverage) rule(ctx context.Context, r *coveredRule, x, old jsondoc.Valu
 	}
 	c.act.Self, c.act.OldSelf, c.act.HasOldSelf = x, old, old.Exists()
 	c.act.ResetWork()
-	v, cost, err := r.parts.EvalRule(ctx, &c.act, callLimit)
+	v, cost, err := r.parts.EvalRule(ctx, &c.act, CallLimit)
 	c.spent += cost
 	switch {
 	case err != nil:

@@ -18,10 +18,13 @@ import (
 // This file evaluates rules. The fast path evaluates all of them until one fails. If one does, the
 // plain path evaluates all of them again, and builds errors, messages and warnings.
 
-// The limits are upstream's, in cost units.
+// CallLimit is the greatest cost of one evaluation of a rule on one value, as in Kubernetes
+// (PerCallLimit of package cel in k8s.io/apiserver).
+const CallLimit = 1_000_000
+
+// These limits are upstream's, too.
 const (
-	callLimit     = 1_000_000  // of one evaluation
-	objectBudget  = 10_000_000 // of all evaluations for one object
+	objectBudget  = 10_000_000 // cost of all evaluations for one object
 	maxMessage    = 5120       // bytes of the result of a messageExpression
 	ruleErrPrefix = "rule compile error: "
 )
@@ -164,14 +167,14 @@ func (e *evaluation) run(ctx context.Context, spent uint64) (uint64, bool) {
 		case e.old != nil:
 			e.bindOld(e.old, at.old)
 		}
-		cost, ok := tests.Hold(ctx, act, callLimit, objectBudget-spent)
+		cost, ok := tests.Hold(ctx, act, CallLimit, objectBudget-spent)
 		if spent += cost; !ok {
 			return spent, false
 		}
 		if act.Kept || !act.HasOldSelf || rules.updates.Len() == 0 {
 			continue
 		}
-		cost, ok = rules.updates.Hold(ctx, act, callLimit, objectBudget-spent)
+		cost, ok = rules.updates.Hold(ctx, act, CallLimit, objectBudget-spent)
 		if spent += cost; !ok {
 			return spent, false
 		}
@@ -329,7 +332,7 @@ func (s *slowRules) rules(n *node, path *field.Path, x, old jsondoc.Value, r rat
 			s.done = true
 			return
 		}
-		v, cost, err := rule.program.Eval(s.ctx, &s.act, callLimit)
+		v, cost, err := rule.program.Eval(s.ctx, &s.act, CallLimit)
 		if cost > uint64(s.budget) || s.act.Overdrawn() {
 			s.outOfBudget(n, path)
 			return
@@ -416,7 +419,7 @@ func (s *slowRules) message(n *node, rule *rule, source *apiextv1.ValidationRule
 	// therefore fails, its cost counts nevertheless.
 	had := s.act.HasOldSelf
 	s.act.HasOldSelf, s.act.PlainOldSelf = had && n.rules.usesOld, true
-	v, cost, err := program.Eval(s.ctx, &s.act, callLimit)
+	v, cost, err := program.Eval(s.ctx, &s.act, CallLimit)
 	s.act.HasOldSelf, s.act.PlainOldSelf = had, false
 	if cost > uint64(s.budget) || s.act.Overdrawn() {
 		return "", "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"

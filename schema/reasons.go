@@ -64,7 +64,7 @@ func (r *reasoning) explain(ctx context.Context, p *cel.Program, a *cel.Activati
 	if path != nil {
 		at = path.String()
 	}
-	x := e.EvalRule(ctx, a, callLimit)
+	x := e.EvalRule(ctx, a, CallLimit)
 	defer x.Release()
 	r.list = append(r.list, Reason{at, x.Root(cel.ShowOptions{Hidden: r.hidden, Places: map[string]string{"self": at}})})
 }

@@ -135,7 +135,7 @@ func (w *verdicts) rules(a verdictPlace) {
 				w.act.Self, w.act.OldSelf, w.act.HasOldSelf = a.x, a.old, a.oldPath != nil
 				w.act.ResetWork()
 				var out cel.Value
-				out, _, v.Err = rule.program.Eval(w.ctx, &w.act, callLimit)
+				out, _, v.Err = rule.program.Eval(w.ctx, &w.act, CallLimit)
 				v.Holds = v.Err == nil && out.Kind() == cel.KindBool && out.Bool()
 			}
 		}

@@ -46,10 +46,10 @@ func newEvalCommand() *cobra.Command {
 
 The data, a file of YAML or JSON, is the variable self; --old-data is oldSelf. "-" is standard input.
 
-With --schema, the expression is checked and evaluated like a validation rule of a CustomResourceDefinition, with Kubernetes'
-libraries, costs and semantics. The data is pruned and defaulted first, as on a server, if the schema is structural. The file has a
-CustomResourceDefinition or the schema alone. Without --schema, expressions are
-untyped, and all libraries of the language are available.
+With --schema, the expression is checked and evaluated like a new validation rule of a CustomResourceDefinition, with Kubernetes'
+libraries, costs, limits and semantics. The data is pruned and defaulted first, as on a server, if the schema is structural. The file
+has a CustomResourceDefinition or the schema alone. A server lets new rules use only what the version before its own has, too; what
+--kubernetes names is available instead. Without --schema, expressions are untyped, and all libraries of the language are available.
 
 --unknown makes parts of the data unknown, such as self.spec.replicas, self.items[0] or self.labels[*]. If the result does not
 depend on them, it is printed. Otherwise eval prints the unknown parts on which it depends, and the residual expression.
@@ -77,6 +77,9 @@ In scripts, lines that begin with // are comments.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.schema != "" && !cmd.Flags().Changed("cost-limit") {
+				o.limit = schema.CallLimit
+			}
 			if len(args) == 0 {
 				return interact(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
 			}
@@ -88,13 +91,13 @@ In scripts, lines that begin with // are comments.`,
 	f.StringVar(&o.version, "schema-version", "", "version of the CustomResourceDefinition; by default its storage version")
 	f.StringVar(&o.data, "data", "", "file with the variable self")
 	f.StringVar(&o.oldData, "old-data", "", "file with the variable oldSelf")
-	f.StringVar(&o.kubernetes, "kubernetes", "", "Kubernetes version whose libraries are available, such as 1.37")
+	f.StringVar(&o.kubernetes, "kubernetes", "", "Kubernetes version whose libraries are available, such as "+cel.NewestKubernetes+"; with --schema, "+cel.PreviousKubernetes+" by default")
 	f.BoolVar(&o.explain, "explain", false, "also print the value of each part of the expression, and where in the data it comes from")
 	f.StringVar(&o.sql, "sql", "", "print the condition that selects documents in a database: "+strings.Join(sql.Dialects(), " or "))
 	f.StringVar(&o.sqlColumn, "sql-column", "doc", "column with the documents, for --sql")
 	f.StringArrayVar(&o.unknown, "unknown", nil, "unknown path; may be repeated")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
-	f.Uint64Var(&o.limit, "cost-limit", 10_000_000, "most that the evaluation may cost; 0 is no limit")
+	f.Uint64Var(&o.limit, "cost-limit", 10_000_000, "most that the evaluation may cost; 0 is no limit; with --schema, a server's limit of 1000000 by default")
 	return cmd
 }
 
@@ -141,6 +144,7 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 	}
 	x, err := language.CompileExpression(expr)
 	if err != nil {
+		err = o.adviseVersion(expr, data, err)
 		if o.output == "json" {
 			_ = printEvaluation(out, o.output, evaluation{Error: err.Error()})
 		}
@@ -190,10 +194,33 @@ func (e *evaluation) explanation() string {
 	return "\n  " + strings.Join(e.Explanation.Lines(), "\n  ")
 }
 
-// estimateOf returns the cost that a server would estimate for an expression; nil if there is no bound,
+// adviseVersion adds to the failure of an expression that it is valid in the newest version of Kubernetes, if it is.
+func (o evalOptions) adviseVersion(expr string, data *dataSchema, failure error) error {
+	if data == nil || o.kubernetes != "" {
+		return failure
+	}
+	newest, err := cel.NewLanguage(cel.LanguageOptions{Kubernetes: cel.NewestKubernetes, Variables: data.variables()})
+	if err != nil {
+		return failure
+	}
+	if _, err := newest.CheckExpression(expr); err != nil {
+		return failure
+	}
+	return fmt.Errorf("%w\nit is valid with --kubernetes %s, but not in a new rule: a server lets new rules use only what %[3]s has, too, so that it can be replaced by a server of %[3]s",
+		failure, cel.NewestKubernetes, cel.PreviousKubernetes)
+}
+
+// estimateOf returns the cost that a server would estimate for an expression as a rule; nil if there is no bound,
 // or no schema: upstream's estimate of untyped members is below what they cost.
 func estimateOf(x *cel.Expression, data *dataSchema) *uint64 {
-	if most := x.MaxCost(); most < math.MaxInt64/4 && data != nil {
+	if data == nil {
+		return nil
+	}
+	rule, err := data.rules.Compile(x.Source(), data.kind, cel.CompileOptions{Want: cel.AnyResult})
+	if err != nil {
+		return nil
+	}
+	if most := rule.MaxCost(); most < math.MaxInt64/4 {
 		return &most
 	}
 	return nil
@@ -267,18 +294,26 @@ func typeText(checked string, v cel.Value) string {
 type dataSchema struct {
 	kind    *cel.Type
 	program *schema.Program // prunes and defaults; nil if the schema is not structural
+	rules   *cel.TypeSet    // compiles rules of the schema
+}
+
+// variables returns self and oldSelf. d may be nil.
+func (d *dataSchema) variables() []cel.Variable {
+	if d == nil {
+		return []cel.Variable{{Name: "self"}, {Name: "oldSelf"}}
+	}
+	return []cel.Variable{{Name: "self", Schema: d.kind}, {Name: "oldSelf", Schema: d.kind}}
 }
 
 // language returns the environment that the flags describe, and the schema of self, nil if there is
 // none.
 func (o evalOptions) language(stdin io.Reader) (*cel.Language, *dataSchema, error) {
 	lo := cel.LanguageOptions{Libraries: cel.AllLibraries()}
-	self, oldSelf := cel.Variable{Name: "self"}, cel.Variable{Name: "oldSelf"}
 	var data *dataSchema
 	if o.schema != "" || o.kubernetes != "" {
 		lo = cel.LanguageOptions{Kubernetes: o.kubernetes}
 		if lo.Kubernetes == "" {
-			lo.Kubernetes = cel.NewestKubernetes
+			lo.Kubernetes = cel.PreviousKubernetes
 		}
 	}
 	if o.schema != "" {
@@ -289,9 +324,11 @@ func (o evalOptions) language(stdin io.Reader) (*cel.Language, *dataSchema, erro
 		if data, err = readSchema(text, o.version); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", o.schema, err)
 		}
-		self.Schema, oldSelf.Schema = data.kind, data.kind
+		if env, err := cel.NewEnv(cel.EnvOptions{Version: lo.Kubernetes}); err == nil { // otherwise NewLanguage fails, too
+			data.rules = env.Types()
+		}
 	}
-	lo.Variables = []cel.Variable{self, oldSelf}
+	lo.Variables = data.variables()
 	l, err := cel.NewLanguage(lo)
 	if err != nil && o.kubernetes != "" {
 		err = &usageError{fmt.Errorf("--kubernetes: %w", err)}
