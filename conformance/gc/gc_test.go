@@ -124,10 +124,20 @@ func (c *counts) compare(t *testing.T, plans []*plan) {
 // true after a collector has broken a cycle, so that owners are not blocked. Besides, upstream takes for a part of a cycle what waited for its
 // dependents some time before.
 func (p *plan) isUnordered(differ string) bool {
-	if p.mixed {
+	switch {
+	case p.mixed:
 		return p.foreground()
+	case p.orphansFrozen():
+		return true
 	}
 	return isOrder(differ) || strings.Contains(differ, "block=false")
+}
+
+// orphansFrozen reports whether an object with several owners could not be changed while owners are deleted that leave their dependents.
+// When it can be, the references to these are removed before or after dangling ones, and it goes or stays.
+func (p *plan) orphansFrozen() bool {
+	return slices.ContainsFunc(p.objects, func(o object) bool { return o.label == frozen && len(o.owners) > 1 }) &&
+		slices.ContainsFunc(slices.Concat(p.steps...), func(o operation) bool { return o.policy == metav1.DeletePropagationOrphan })
 }
 
 // foreground reports whether something of a plan is deleted in the foreground.
