@@ -71,7 +71,7 @@ func (c *change) missing(w *write) (Outcome, error) {
 func (c *change) attempt(w *write, obj *cache.Object) (out Outcome, err error) {
 	if w.caller.client != nil {
 		if err := w.caller.client.Work(len(obj.Raw)); err != nil {
-			return out, &finalError{err}
+			return out, &refusal{err}
 		}
 	}
 	old, next := jsondoc.Get(), jsondoc.Get()

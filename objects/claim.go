@@ -61,7 +61,7 @@ func (w *write) release(gone *jsondoc.Doc) {
 // notWritten reports whether an error of a write means that nothing was written, and nothing will
 // be.
 func notWritten(err error) bool {
-	_, unknown := errors.AsType[*finalError](err)
+	_, unknown := errors.AsType[*unknownOutcome](err)
 	return !unknown && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrClosed) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }

@@ -242,8 +242,13 @@ func (w *write) retry(op operation, dryRun bool) (Outcome, error) {
 			}
 			continue
 		}
-		if final, ok := errors.AsType[*finalError](err); ok {
-			return out, final.err
+		// The client may have the answer already: nothing may be written after it.
+		if refused, ok := errors.AsType[*refusal](err); ok {
+			return out, refused.error
+		}
+		// The write may have happened, so that a second attempt could undo what followed it.
+		if unknown, ok := errors.AsType[*unknownOutcome](err); ok {
+			return out, unknown.err
 		}
 		// The attempt failed. If it started from an outdated object, that may be the reason.
 		changed, renewErr := w.renew(&l)
@@ -265,16 +270,18 @@ func isAlreadyExists(err error) bool {
 	return ok && e.Reason == metav1.StatusReasonAlreadyExists
 }
 
-// finalError is an error after which an operation is not tried again. A write may have been made all
-// the same, or may still be made: it would be made twice, or be refused for what it did itself. A
-// request may be refused, so that its client has the answer: nothing may be written after that.
-type finalError struct{ err error }
+// refusal is the error of a request that is refused, whatever the object is. It is never tried again.
+type refusal struct{ error }
+
+// unknownOutcome is the error of a write that may have been made all the same, or may still be
+// made. It is never tried again: it would be made twice, or be refused for what it did itself.
+type unknownOutcome struct{ err error }
 
 // Error returns the text of the cause.
-func (e *finalError) Error() string { return e.err.Error() }
+func (e *unknownOutcome) Error() string { return e.err.Error() }
 
 // Unwrap is for package errors.
-func (e *finalError) Unwrap() error { return e.err }
+func (e *unknownOutcome) Unwrap() error { return e.err }
 
 // writeError is StoreError for the error of a write.
 func writeError(err error) error {
@@ -282,7 +289,7 @@ func writeError(err error) error {
 	if err == nil || errors.As(err, &changed) || errors.Is(err, store.ErrTooLarge) || errors.Is(err, store.ErrNoSpace) {
 		return StoreError(err) // nothing was written
 	}
-	return &finalError{StoreError(err)}
+	return &unknownOutcome{StoreError(err)}
 }
 
 // StoreError returns the API's error for one of the store, of the cache or of a context that ended.
