@@ -268,25 +268,34 @@ func (c *Controller) see(e *store.Event) {
 	}
 }
 
-// retryFailed queues a node that was changed, and the owners that wait for it, as far as they could not be processed: what was in the way may
-// be gone. The lock is held.
+// retryFailed queues a node that was changed, and the owners that wait for it, as far as they could not be processed: the change may have
+// removed the cause. The lock is held.
 func (c *Controller) retryFailed(n *node) {
 	if c.queue.NumRequeues(n.key) > 0 {
 		c.queue.Add(n.key)
 	}
-	for i := range n.refs {
-		if owner := c.graph.waiting[n.refs[i].uid]; owner != nil && c.queue.NumRequeues(owner.key) > 0 {
-			c.queue.Add(owner.key)
+	for owner := range c.graph.waitingFor(n) {
+		if c.queue.NumRequeues(owner) > 0 {
+			c.queue.Add(owner)
 		}
 	}
 }
 
-// wakeOwners queues the owners that wait for n. It finds them by their uids: a reference with another
-// name or into another namespace blocks its owner, too. The lock is held.
+// wakeOwners queues the owners that wait for n. The lock is held.
 func (c *Controller) wakeOwners(n *node) {
-	for i := range n.refs {
-		if owner := c.graph.waiting[n.refs[i].uid]; owner != nil {
-			c.queue.Add(owner.key)
+	for owner := range c.graph.waitingFor(n) {
+		c.queue.Add(owner)
+	}
+}
+
+// waitingFor returns the keys of the owners that wait for n. They are found by their uids: a reference
+// with another name or into another namespace blocks its owner, too.
+func (g *graph) waitingFor(n *node) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range n.refs {
+			if owner := g.waiting[n.refs[i].uid]; owner != nil && !yield(owner.key) {
+				return
+			}
 		}
 	}
 }
