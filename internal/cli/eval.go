@@ -97,7 +97,7 @@ In scripts, lines that begin with // are comments.`,
 	f.StringVar(&o.sqlColumn, "sql-column", "doc", "column with the documents, for --sql")
 	f.StringArrayVar(&o.unknown, "unknown", nil, "unknown path; may be repeated")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
-	f.Uint64Var(&o.limit, "cost-limit", 10_000_000, "most that the evaluation may cost; 0 is no limit; with --schema, a server's limit of 1000000 by default")
+	f.Uint64Var(&o.limit, "cost-limit", 10_000_000, fmt.Sprintf("most that the evaluation may cost, 0 for no limit; with --schema, the default is %d, as on a server", schema.CallLimit))
 	return cmd
 }
 
@@ -210,8 +210,8 @@ func (o evalOptions) adviseVersion(expr string, data *dataSchema, failure error)
 		failure, cel.NewestKubernetes, cel.PreviousKubernetes)
 }
 
-// estimateOf returns the cost that a server would estimate for an expression as a rule; nil if there is no bound,
-// or no schema: upstream's estimate of untyped members is below what they cost.
+// estimateOf returns the cost that a server estimates for a rule with the expression. It returns nil if there is no
+// bound, and without a schema: upstream's estimate of untyped members is below what they cost.
 func estimateOf(x *cel.Expression, data *dataSchema) *uint64 {
 	if data == nil {
 		return nil
@@ -324,9 +324,11 @@ func (o evalOptions) language(stdin io.Reader) (*cel.Language, *dataSchema, erro
 		if data, err = readSchema(text, o.version); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", o.schema, err)
 		}
-		if env, err := cel.NewEnv(cel.EnvOptions{Version: lo.Kubernetes}); err == nil { // otherwise NewLanguage fails, too
-			data.rules = env.Types()
+		env, err := cel.NewEnv(cel.EnvOptions{Version: lo.Kubernetes})
+		if err != nil {
+			return nil, nil, &usageError{fmt.Errorf("--kubernetes: %w", err)}
 		}
+		data.rules = env.Types()
 	}
 	lo.Variables = data.variables()
 	l, err := cel.NewLanguage(lo)

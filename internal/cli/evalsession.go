@@ -280,7 +280,11 @@ func (s *session) compile(expr string) (*cel.Expression, error) {
 	if expr == "" {
 		return nil, errors.New("want an expression")
 	}
-	return s.language.CompileExpression(expr)
+	x, err := s.language.CompileExpression(expr)
+	if err != nil {
+		return nil, s.o.adviseVersion(expr, s.data, err)
+	}
+	return x, nil
 }
 
 // value evaluates an expression and returns its value, or its residual if it depends on unknown
