@@ -17,8 +17,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/servertest"
 	"github.com/keelson-io/keelson/store"
@@ -29,7 +31,7 @@ import (
 // ours.
 
 const (
-	restless = time.Minute // the sides are compared then, at rest or not
+	restless = time.Minute // a collector that is not at rest by then never is
 	callers  = 6           // concurrent requests to each server
 )
 
@@ -73,7 +75,7 @@ func run(t *testing.T, plans []*plan) []string {
 		b.upstream, ended = startUpstream(ctx, t, b.theirs.server.Config)
 		b.ours.server.Stop()
 		b.ours.serve(t, "garbage-collector-controller")
-		b.until("upstream's collector follows all kinds", func() bool { return b.follows(false) })
+		testkit.Eventually(b.t, "upstream's collector follows all kinds", func() bool { return b.follows(false) })
 	}
 	defer func() {
 		stop()
@@ -92,7 +94,7 @@ func run(t *testing.T, plans []*plan) []string {
 			b.define("late.io", "Leaf", "leaves", "Namespaced", "v1")
 			b.define("late.io", "Oak", "oaks", "Cluster", "v1")
 			b.late = true
-			b.until("upstream's collector follows the late kinds", func() bool { return b.follows(true) })
+			testkit.Eventually(b.t, "upstream's collector follows the late kinds", func() bool { return b.follows(true) })
 			b.theirs.gone(b.t, unknown[0])
 			b.ours.gone(b.t, unknown[1])
 			b.settle(step)
@@ -159,7 +161,7 @@ func (s *side) refuse(t *testing.T, name, operation, expression string) {
 		`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":%[1]q},"spec":{"policyName":%[1]q,"validationActions":["Deny"]}}`, name))
 	probe := "/api/v1/namespaces/a/configmaps/probe-" + name
 	s.must(t, 201, "POST", "/api/v1/namespaces/a/configmaps", fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"probe-%[1]s","labels":{"%[1]s":""}}}`, name))
-	until(t, "the policy "+name+" refuses", func() bool {
+	testkit.Eventually(t, "the policy "+name+" refuses", func() bool {
 		method, body := "DELETE", ""
 		if operation == "UPDATE" {
 			method, body = "PATCH", `{"data":{"x":"y"}}`
@@ -184,7 +186,7 @@ func (s *side) define(t *testing.T, group, kind, plural, scope string, versions 
 	s.must(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(
 		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]s.%[2]s"},"spec":{"group":%[2]q,"scope":%[3]q,"names":{"plural":%[1]q,"kind":%[4]q},"versions":[%[5]s]}}`,
 		plural, group, scope, kind, strings.Join(list, ",")))
-	until(t, plural+" are served", func() bool {
+	testkit.Eventually(t, plural+" are served", func() bool {
 		code, _ := s.do(t, "GET", "/apis/"+group+"/"+versions[0]+"/"+plural, "")
 		return code == 200
 	})
@@ -194,20 +196,6 @@ func (b *batch) follows(late bool) bool {
 	return !slices.ContainsFunc(resources, func(r resource) bool {
 		return r.late == late && !b.upstream.follows(r.group, r.version, r.plural)
 	})
-}
-
-func (b *batch) until(what string, ok func() bool) {
-	b.t.Helper()
-	until(b.t, what, ok)
-}
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not happen that %s", what)
-		}
-	}
 }
 
 func (s *side) must(t *testing.T, want int, method, path, body string) []byte {
@@ -337,7 +325,7 @@ func (s *side) owners(slot int, list []reference) []metav1.OwnerReference {
 		if r.of < 0 || s.uids[slot][r.of] == "" {
 			uid = nameIn(slot, uid)
 		}
-		o.UID = typesUID(uid)
+		o.UID = types.UID(uid)
 		if r.block != "" {
 			block := r.block == "true"
 			o.BlockOwnerDeletion = &block
@@ -419,6 +407,7 @@ func (b *batch) rest() {
 	// owner begins to wait for them, and not when they are created or changed: it is told to look at everything again.
 	group.Go(func() {
 		b.theirs.rest(b.t, marked, 2, b.upstream.lookAgain, func() {
+			// The queues never empty while dependents disagree about an owner that is absent.
 			for deadline := time.Now().Add(time.Second); b.upstream.queued.Load() > 0 && time.Now().Before(deadline); {
 				time.Sleep(time.Millisecond)
 			}
@@ -434,7 +423,7 @@ func (s *side) rest(t *testing.T, marked []*resource, turns int, before, after f
 	began := time.Now()
 	for calm := 0; calm < turns; {
 		if time.Since(began) > restless {
-			t.Log("a collector is not at rest")
+			t.Error("a collector is not at rest")
 			return
 		}
 		revision := s.revision(t)
