@@ -171,10 +171,12 @@ func (s *stranger) judge(ctx context.Context, a *arena, args []string) {
 	clocked, stop := context.WithCancel(context.Background()) // longer than the round
 	defer stop()
 	clock := newPaced(clocked, cmd.Process.Pid, a.o.machine)
+	peak := int64(0)
 	for signalled := time.Duration(0); ; {
 		select {
 		case <-ended:
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(5 * time.Millisecond):
+			peak = max(peak, peakOf(cmd.Process.Pid))
 			switch now := clock.time(); {
 			case signalled == 0 && (now > offlineTime || ctx.Err() != nil):
 				if ctx.Err() == nil {
@@ -199,8 +201,8 @@ func (s *stranger) judge(ctx context.Context, a *arena, args []string) {
 	if _, err := os.Stat(s.ran); err == nil {
 		a.found("offline", what+" ran a command of the repository")
 	}
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && usage.Maxrss<<10 > offlineMemory {
-		a.found("offline memory", fmt.Sprintf("%s took %d MiB, want at most %d", what, usage.Maxrss>>10, offlineMemory>>20))
+	if peak > offlineMemory {
+		a.found("offline memory", fmt.Sprintf("%s took %d MiB, want at most %d", what, peak>>20, offlineMemory>>20))
 	}
 	if line := crash.FindString(out.String()); line != "" {
 		a.found("offline panic", what+": "+line)

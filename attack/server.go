@@ -160,6 +160,19 @@ func (p *process) kill() {
 // resident is the resident memory of the process in bytes, 0 if it has ended.
 func (p *process) resident() int64 { return residentOf(p.cmd.Process.Pid) }
 
+// peakOf is the most memory that a process ever had resident, in bytes, 0 if it has ended. What the kernel tells at the end of a process
+// begins with the memory of the one that it was forked from.
+func peakOf(pid int) int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	var kib int64
+	fmt.Sscan(rest, &kib)
+	return kib << 10
+}
+
 func residentOf(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

@@ -35,7 +35,7 @@ func runBounded(t *testing.T, dir string, args ...string) (said string, peak int
 		case <-ended:
 			running = false
 		case <-time.After(2 * time.Millisecond):
-			peak = max(peak, highWater(cmd.Process.Pid))
+			peak = max(peak, peakOf(cmd.Process.Pid))
 		}
 	}
 	t.Logf("keelson %s: %v", strings.Join(args, " "), time.Since(began).Round(time.Millisecond))
@@ -46,20 +46,6 @@ func runBounded(t *testing.T, dir string, args ...string) (said string, peak int
 		t.Fatalf("keelson %v: %s", args, tail(out.String(), 2000))
 	}
 	return out.String(), peak
-}
-
-// highWater returns the most memory that a process has had resident, in bytes; 0 if the system does not tell.
-func highWater(pid int) int64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	var kib int64
-	if _, err := fmt.Sscan(rest, &kib); err != nil {
-		return 0
-	}
-	return kib << 10
 }
 
 // TestOfflineMemory gives offline commands documents that aliases make large: each is within the bounds of a document.

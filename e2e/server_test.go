@@ -198,21 +198,26 @@ func (s *server) config(t *testing.T) *rest.Config {
 // peakMemory is the most memory that the process ever had resident, in bytes.
 func (s *server) peakMemory(t *testing.T) int64 {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	peak := peakOf(s.cmd.Process.Pid)
+	if peak == 0 {
+		t.Fatal("no VmHWM in the process's status")
+	}
+	return peak
+}
+
+// peakOf returns the most memory that a process ever had resident, in bytes; 0 if the system does not
+// tell, or the process has ended.
+func peakOf(pid int) int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		t.Fatal(err)
+		return 0
 	}
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) == 3 && f[0] == "VmHWM:" {
-			kb, err := strconv.ParseInt(f[1], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kb << 10
-		}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	var kib int64
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		return 0
 	}
-	t.Fatal("no VmHWM in the process's status")
-	return 0
+	return kib << 10
 }
 
 func freePort(t *testing.T) int {
