@@ -4,10 +4,10 @@ package cache
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -27,20 +27,11 @@ func (r *rig) published(res *Resource) {
 	}
 }
 
-// heap returns the bytes of the heap that are in use.
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // TestLogsShareMemory writes large objects of many resources again and again, and measures what is kept of them.
 func TestLogsShareMemory(t *testing.T) {
 	const all, kinds, size, rounds = 24 << 20, 30, 128 << 10, 40
 	r := newRig(t, Options{AllLogBytes: all}, mem.Options{})
-	before := heap()
+	before := testkit.Heap()
 	quiet := r.cache.Resource("g/quiet")
 	r.fresh(quiet)
 	quietAt := r.update("g/quiet/a", "1", r.create("g/quiet/a", "0"))
@@ -65,7 +56,7 @@ func TestLogsShareMemory(t *testing.T) {
 			t.Fatalf("got %d bytes in all logs, want %d at most", got, all)
 		}
 	}
-	if got, want := heap()-before, int64(all+3*kinds*size); got > want {
+	if got, want := testkit.Heap()-before, int64(all+3*kinds*size); got > want {
 		t.Errorf("got %d bytes more on the heap, want %d at most; %d were written", got, want, kinds*size*rounds)
 	}
 	// All were written equally, and share equally; what is small is left alone.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-io/keelson/authz/feed"
+	"github.com/keelson-io/keelson/internal/testkit"
 )
 
 // This file changes what nodes need.
@@ -149,7 +150,7 @@ func TestMemoryIsCounted(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			const objects, items = 100, 1000
 			g := NewGraph(nil)
-			before, counted := heap(), int64(0)
+			before, counted := testkit.Heap(), int64(0)
 			for i := range objects {
 				var list []string
 				for j := range items {
@@ -165,7 +166,7 @@ func TestMemoryIsCounted(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			has := heap() - before
+			has := testkit.Heap() - before
 			t.Logf("%d bytes for each reference, %d counted", has/objects/items, counted/objects/items)
 			if counted < has || counted > 2*has {
 				t.Errorf("%d bytes are counted, want %d to %d", counted, has, 2*has)
@@ -173,13 +174,4 @@ func TestMemoryIsCounted(t *testing.T) {
 			runtime.KeepAlive(g)
 		})
 	}
-}
-
-// heap returns the bytes that are live.
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

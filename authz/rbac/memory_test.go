@@ -10,16 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/authz/feed"
+	"github.com/keelson-io/keelson/internal/testkit"
 )
-
-// heap returns the bytes that are live.
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
 
 // What is counted for roles and bindings with long lists is at least what an index has for them, and at most three times that.
 func TestMemoryIsCounted(t *testing.T) {
@@ -72,7 +64,7 @@ func TestMemoryIsCounted(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			const objects = 100
 			ix := NewIndex()
-			before, counted := heap(), int64(0)
+			before, counted := testkit.Heap(), int64(0)
 			for i := range objects {
 				o := row.make(i)
 				raw, err := json.Marshal(o)
@@ -84,7 +76,7 @@ func TestMemoryIsCounted(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			has := heap() - before
+			has := testkit.Heap() - before
 			t.Logf("%d bytes for each of %d items, %d counted", has/objects/1000, objects*1000, counted/objects/1000)
 			if counted < has || counted > 3*has {
 				t.Errorf("%d bytes are counted, want %d to %d", counted, has, 3*has)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"unique"
+
+	"github.com/keelson-io/keelson/internal/testkit"
 )
 
 // refers returns a node that refers to owners by their uids; the name of each is u and its uid, and its key is p/ and that.
@@ -77,14 +79,7 @@ func TestGraphRemembersLostOwners(t *testing.T) {
 // TestHeavyReferencesAreCounted compares what Memory counts for references with what a graph keeps for them.
 func TestHeavyReferencesAreCounted(t *testing.T) {
 	const nodes, each = 300, 1000
-	live := func() int64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	g, before, counted := newGraph(), live(), int64(0)
+	g, before, counted := newGraph(), testkit.Heap(), int64(0)
 	for i := range nodes {
 		text := []byte(`{"metadata":{"ownerReferences":[`)
 		var uids []string
@@ -96,7 +91,7 @@ func TestHeavyReferencesAreCounted(t *testing.T) {
 		counted += Memory(text)
 		g.put(refers(g, fmt.Sprint("k", i), uids...))
 	}
-	kept := live() - before
+	kept := testkit.Heap() - before
 	runtime.KeepAlive(g)
 	t.Logf("%d references keep %d bytes, %d for each; %d are counted", nodes*each, kept, kept/nodes/each, counted)
 	if kept > counted || counted > 2*kept {

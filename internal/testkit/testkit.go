@@ -57,3 +57,12 @@ func Here() Position {
 	_, file, line, _ := runtime.Caller(1)
 	return Position(fmt.Sprintf("%s:%d", filepath.Base(file), line))
 }
+
+// Heap returns the bytes of the heap that are in use, after a collection.
+func Heap() int64 {
+	runtime.GC() // what has a finalizer or a cleanup goes in the second one
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
