@@ -41,7 +41,7 @@ func Exists(dir string) (bool, error) {
 			return false, fmt.Errorf("%s is a link to what is not there, such as a volume that is not mounted", place)
 		}
 		if part := partOf(dir); isDir(part) {
-			return false, fmt.Errorf("a restore of a snapshot was interrupted: %s is left of it, and there is no store in %s. Run keelson snapshot restore --data-dir %s FILE again. To start with an empty store, remove %s",
+			return false, fmt.Errorf("a restore of a snapshot was interrupted: %s is incomplete, and %s has no data. Run keelson snapshot restore --data-dir %s FILE again. To start with an empty store, remove %s",
 				part, dir, filepath.Dir(filepath.Clean(dir)), part)
 		}
 		return false, nil

@@ -1,7 +1,7 @@
 package etcd
 
-// This file changes snapshots and makes their checksums again, as somebody can who wants the process
-// to panic, to fault or to loop.
+// This file restores snapshots that were changed on purpose, with correct checksums, so that the process
+// would panic, fault or loop.
 
 import (
 	"bytes"
