@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
@@ -107,6 +109,9 @@ type Behavior struct {
 	PrepareUpdate  func(new, old *jsondoc.Doc, scope schema.Scope)
 	Validate       func(ctx context.Context, v *Version, d *jsondoc.Doc) schema.Result
 	ValidateUpdate func(ctx context.Context, v *Version, new, old *jsondoc.Doc, scope schema.Scope) schema.Result
+	// CheckStored compares a valid update with what else is stored. It returns the errors of the
+	// update, or an error if the store could not be read in time. Nil: nothing is compared.
+	CheckStored func(ctx context.Context, new, old *jsondoc.Doc, scope schema.Scope) (field.ErrorList, error)
 	// Convert returns the JSON text of an object in another version. Nil: the versions differ only
 	// in apiVersion.
 	Convert func(text []byte, to *Version) ([]byte, error)

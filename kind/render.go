@@ -91,7 +91,50 @@ func (k *Kind) storedIn(raw []byte) (*Version, error) {
 	if v := k.byAPIVersion(name); v != nil {
 		return v, nil
 	}
-	return nil, fmt.Errorf("stored %s: got apiVersion %q, want one of the definition's versions", k.Name, name)
+	o := meta.Object{Doc: d}
+	return nil, &missingVersionError{k, strings.Clone(o.Namespace()), strings.Clone(o.Name()), strings.Clone(name)}
+}
+
+// missingVersionError is the error of an object that is stored in a version that its kind lacks.
+type missingVersionError struct {
+	kind            *Kind
+	namespace, name string
+	apiVersion      string // "" if the object has none
+}
+
+// Error names the object, and says what the operator can do.
+func (e *missingVersionError) Error() string {
+	object := e.name
+	if e.namespace != "" {
+		object = e.namespace + "/" + e.name
+	}
+	text := fmt.Sprintf("stored %s %s: got apiVersion %q, want one of the versions of %s.%s", e.kind.Name, object, e.apiVersion, e.kind.Plural, e.kind.Group)
+	group, version, _ := strings.Cut(e.apiVersion, "/")
+	if e.kind.Behavior.IsBuiltin || group != e.kind.Group || version == "" {
+		return text
+	}
+	return text + ": add " + version + " to spec.versions of the CRD again (served: false is enough) and rewrite the objects, " +
+		"for example with a StorageVersionMigration, or delete the object with the option ignoreStoreReadErrorWithClusterBreakingPotential"
+}
+
+// IsMissingVersion reports whether err is the error of an object that is stored in a version that
+// its kind lacks.
+func IsMissingVersion(err error) bool {
+	_, ok := errors.AsType[*missingVersionError](err)
+	return ok
+}
+
+// StoredAPIVersion returns the apiVersion of stored bytes, "" if they have none or are not JSON.
+func StoredAPIVersion(raw []byte) string {
+	if name := leadingAPIVersion(raw); name != "" {
+		return name
+	}
+	d := jsondoc.Get()
+	defer d.Release()
+	if jsondoc.Parse(d, raw) != nil {
+		return ""
+	}
+	return strings.Clone(d.Root().Get("apiVersion").Text())
 }
 
 // leadingAPIVersion returns the apiVersion if it is the first member, or the second after kind;

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/store"
 )
@@ -216,5 +217,32 @@ func (c *Controller) deleteInstance(ctx context.Context, k *kind.Kind, key strin
 	if !ok {
 		namespace, name = "", namespace
 	}
-	return c.Delete(ctx, k, namespace, name)
+	err := c.Delete(ctx, k, namespace, name)
+	if kind.IsMissingVersion(err) {
+		return c.deleteUnreadable(ctx, k, key)
+	}
+	return err
+}
+
+// deleteUnreadable deletes an instance that is stored in a version that the definition lacks. No
+// request can read it, so that nobody could remove its finalizers: it is deleted in spite of them.
+func (c *Controller) deleteUnreadable(ctx context.Context, k *kind.Kind, key string) error {
+	item, err := c.Store.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d := jsondoc.Get()
+	defer d.Release()
+	why := k.Storage.LoadToRemove(d, item.Value, item.Rev)
+	if !kind.IsMissingVersion(why) {
+		return fmt.Errorf("%s changed while it was being deleted", key)
+	}
+	if _, err := c.Store.Delete(ctx, key, item.Rev); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	c.logger().Warn("deleted an instance that could not be read, without regard to its finalizers", "key", key, "error", why)
+	return nil
 }
