@@ -47,6 +47,7 @@ func (c *Compiler) Definitions() *kind.Kind {
 			PrepareUpdate:      prepareDefinitionUpdate,
 			Validate:           c.validateDefinition,
 			ValidateUpdate:     c.validateDefinitionUpdate,
+			CheckStored:        c.checkDropped,
 			Delete:             deleteDefinition,
 			IgnoresFirstPolicy: true,
 			StatusMetadata:     true,

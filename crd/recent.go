@@ -2,6 +2,7 @@ package crd
 
 import (
 	"bytes"
+	"context"
 	"sync"
 	"sync/atomic"
 
@@ -46,6 +47,10 @@ type Compiler struct {
 	// Release is the release of Kubernetes by whose rules definitions are checked. The zero value is
 	// the newest. It does not change once c is used.
 	Release kubernetes.Release
+	// Stored calls fn for each stored instance of a definition, until fn returns false. name is
+	// namespace/name, or the name in cluster scope. If nil, nothing is stored, as for offline
+	// commands. It is set before requests arrive.
+	Stored func(ctx context.Context, group, plural string, fn func(name string, raw []byte) bool) error
 
 	nodes  structural.Nodes // of parsed schemas, shared between definitions
 	codes  schema.Codes     // compiled rules, shared between definitions

@@ -281,6 +281,15 @@ func (w *write) validate(next, old *jsondoc.Doc, scope schema.Scope, sent kschem
 		}
 		return validated{}, err
 	}
+	if check := w.ref.behavior().CheckStored; check != nil && old != nil {
+		errs, err := check(w.ctx, next, old, scope)
+		if err != nil {
+			return validated{}, StoreError(err)
+		}
+		if len(errs) > 0 {
+			return validated{}, status.Invalid(sent, strings.Clone((meta.Object{Doc: next}).Name()), errs)
+		}
+	}
 	if w.ref.behavior().WarnsOfFinalizers() {
 		w.Warn(meta.Warnings(meta.Object{Doc: next}, meta.Object{Doc: old})...)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -54,7 +55,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	c := &s.config
 	shares := s.memory.Shares()
 	s.hooks.Rooms = webhook.NewRooms(shares.Webhooks)
-	compiler := &crd.Compiler{Metrics: schemaMetrics(s.metrics), NoBeta: s.noBeta}
+	compiler := &crd.Compiler{Metrics: schemaMetrics(s.metrics), NoBeta: s.noBeta, Stored: s.stored}
 	s.kinds = kind.NewRegistry(builtin.All(compiler)...)
 	s.cache = cache.New(p.store, cache.Options{Logger: s.logger, AllLogBytes: shares.Logs, ViewBytes: shares.Views, StateBytes: shares.States,
 		Memory: memoryOf(s.kinds.Load()), Beside: gc.Memory})
@@ -129,6 +130,20 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		return err
 	}
 	return s.syncRoles(ctx)
+}
+
+// stored calls fn for each stored instance of a definition, with its name. A snapshot of the cache
+// has them decrypted, and needs no lock.
+func (s *Server) stored(ctx context.Context, group, plural string, fn func(name string, raw []byte) bool) error {
+	if s.kinds.Refuses(plural+"."+group, group, plural) != nil {
+		return nil // it is not served; objects of built-in kinds are not its instances
+	}
+	r := s.cache.Resource(group + "/" + plural)
+	if err := r.Fresh(ctx); err != nil {
+		return err
+	}
+	r.Snapshot().Ascend("", func(o *cache.Object) bool { return fn(strings.TrimPrefix(o.Key, r.Prefix()), o.Raw) })
+	return nil
 }
 
 // seats returns the number of requests that priority and fairness lets in at a time; 0 if there is no
