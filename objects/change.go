@@ -160,6 +160,9 @@ func (w *write) storeUpdate(c *change, obj *cache.Object, next *jsondoc.Doc, enc
 	if err := w.grow(w.res.Memory(encoded) - w.res.Memory(obj.Raw)); err != nil {
 		return 0, nil, err
 	}
+	if err := w.checkStorage(); err != nil {
+		return 0, nil, err
+	}
 	rev, err := w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev)
 	if c.track != nil && errors.Is(err, store.ErrTooLarge) {
 		// managedFields may be as large as the object: it is better to lose them than to refuse the write.

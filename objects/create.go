@@ -183,6 +183,9 @@ func (w *write) store(d *jsondoc.Doc, o *meta.WriteOptions, mayDrop bool, found 
 	if err := w.grow(int64(len(key)) + w.res.Memory(encoded)); err != nil {
 		return 0, nil, err
 	}
+	if err := w.checkStorage(); err != nil {
+		return 0, nil, err
+	}
 	rev, err := w.Store.Create(w.ctx, key, encoded)
 	// managedFields may be as large as the object. It is better to lose them than to refuse the object.
 	if mayDrop && errors.Is(err, store.ErrTooLarge) {

@@ -219,6 +219,9 @@ func (w *write) storeMarked(d *jsondoc.Doc, obj *cache.Object) (rev int64, err e
 	if err != nil {
 		return 0, err
 	}
+	if err := w.checkStorage(); err != nil {
+		return 0, err
+	}
 	if rev, err = w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev); err != nil {
 		return 0, writeError(err)
 	}
@@ -267,6 +270,9 @@ func (w *write) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, be
 	}
 	rev := obj.Rev
 	if !o.DryRun {
+		if err := w.checkStorage(); err != nil {
+			return Outcome{}, err
+		}
 		if rev, err = w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev); err != nil {
 			return Outcome{}, writeError(err)
 		}

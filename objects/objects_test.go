@@ -229,6 +229,36 @@ func TestConflictsAreRetried(t *testing.T) {
 	waits.Release()
 }
 
+// TestStorageVersionChangesMeanwhile holds that a write that began before the definition got another
+// storage version stores nothing in the old one, and that the client is told to try again.
+//
+// Ledger: storage-version-changes.
+func TestStorageVersionChangesMeanwhile(t *testing.T) {
+	s := newTested(t)
+	made, err := s.create(ann, "")
+	s.check("create", Created, &made, err)
+	out, err := s.patch(ann, `{"metadata":{"finalizers":["demo.io/f"]}}`)
+	s.check("patch", Updated, &out, err)
+	out.Release()
+	if err := s.Kinds.Put(compile(t, strings.Replace(partCRD, "name: v1\n", "name: v2\n", 1))); err != nil {
+		t.Fatal(err)
+	}
+	const want = "the storage version of parts.demo.io has changed from v1 to v2 during the request: try again"
+	expect := func(what string, err error) {
+		t.Helper()
+		if e := status.From(err); err == nil || e.Code != 503 || e.Message != want || e.Details == nil || e.Details.RetryAfterSeconds == 0 {
+			t.Errorf("%s: got %v, want 503 and %s", what, err, want)
+		}
+	}
+	_, err = s.patch(ann, `{"spec":{"color":"blue"}}`)
+	expect("patch", err)
+	_, err = s.Delete(t.Context(), ann, s.ref, &meta.DeleteOptions{})
+	expect("delete of an object with finalizers", err)
+	s.ref.Name = "b"
+	_, err = s.create(ann, "")
+	expect("create", err)
+}
+
 func TestWarningsComeWithErrors(t *testing.T) {
 	s := newTested(t)
 	out, err := s.create(ann, `"color":"black"`)

@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -171,6 +172,25 @@ func (l *live) conflicted(e *store.Changed) {
 	if !e.Gone {
 		l.obj = &cache.Object{Key: e.Current.Key, Rev: e.Current.Rev, Raw: e.Current.Value, Sealed: e.Current.Sealed}
 	}
+}
+
+// checkStorage returns an error if the CRD has got another storage version since the request
+// began, for example while a webhook was called. The object would be stored in the old version,
+// although a migration may have rewritten all others, and the CRD may have dropped the version.
+// Clients try again after a 503 with Retry-After.
+func (w *write) checkStorage() error {
+	k := w.ref.Kind
+	if k.Behavior.IsBuiltin {
+		return nil
+	}
+	now := w.Kinds.Load().Lookup(k.Group, k.Plural)
+	if now == nil || now == k || now.Storage.Name == k.Storage.Name {
+		return nil
+	}
+	e := status.Unavailable(fmt.Sprintf("the storage version of %s.%s has changed from %s to %s during the request: try again",
+		k.Plural, k.Group, k.Storage.Name, now.Storage.Name))
+	e.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfter}
+	return e
 }
 
 // outdated reports whether a stored object is to be written again even if nothing in it changes,
