@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -243,7 +244,7 @@ func checkPodRequest(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Scope)
 	}
 	spec, path := describe.ReadAs[certificatesv1.PodCertificateRequestSpec](new.Root().Get("spec")), field.NewPath("spec")
 	errs := describe.CheckSigner(spec.SignerName, path.Child("signerName"))
-	for key := range spec.UnverifiedUserAnnotations {
+	for _, key := range slices.Sorted(maps.Keys(spec.UnverifiedUserAnnotations)) {
 		errs = append(errs, validation.IsDomainPrefixedKey(path.Child("unverifiedUserAnnotations"), strings.ToLower(key))...)
 	}
 	for _, of := range []struct {

@@ -1,6 +1,9 @@
 package core
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -11,7 +14,7 @@ import (
 
 // placement warns of deprecated labels of nodes in the placement of a pod.
 func (w *podWarner) placement(spec *corev1.PodSpec, path *field.Path) {
-	for key := range spec.NodeSelector {
+	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
 		if msg := deprecatedLabels[key]; msg != "" {
 			w.warn(path.Child("nodeSelector").Key(key), "%s", msg)
 		}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -241,16 +242,22 @@ func checkNodeField(r *corev1.NodeSelectorRequirement, path *field.Path) field.E
 	return errs
 }
 
-// checkSystem refuses fields that the pod's operating system does not have.
+// setField is the name of a field, and whether the object sets it.
+type setField struct {
+	name  string
+	isSet bool
+}
+
+// checkSystem refuses fields that the pod's operating system does not have, in upstream's order.
 func (c *podCheck) checkSystem() field.ErrorList {
 	if c.OS == nil {
 		return nil
 	}
 	var errs field.ErrorList
-	not := func(at *field.Path, detail string, fields map[string]bool) {
-		for name, set := range fields {
-			if set {
-				errs = append(errs, field.Forbidden(at.Child(name), detail))
+	not := func(at *field.Path, detail string, fields ...setField) {
+		for _, f := range fields {
+			if f.isSet {
+				errs = append(errs, field.Forbidden(at.Child(f.name), detail))
 			}
 		}
 	}
@@ -269,25 +276,27 @@ func (c *podCheck) checkSystem() field.ErrorList {
 	at := c.path.Child("securityContext")
 	switch c.OS.Name {
 	case corev1.Linux:
-		not(at, linux, map[string]bool{"windowsOptions": own.WindowsOptions != nil})
+		not(at, linux, setField{"windowsOptions", own.WindowsOptions != nil})
 		each(func(s *corev1.SecurityContext, at *field.Path) {
-			not(at, linux, map[string]bool{"windowsOptions": s.WindowsOptions != nil})
+			not(at, linux, setField{"windowsOptions", s.WindowsOptions != nil})
 		})
 	case corev1.Windows:
-		not(at, windows, map[string]bool{
-			"appArmorProfile": own.AppArmorProfile != nil, "seLinuxOptions": own.SELinuxOptions != nil, "seccompProfile": own.SeccompProfile != nil,
-			"fsGroup": own.FSGroup != nil, "fsGroupChangePolicy": own.FSGroupChangePolicy != nil, "sysctls": len(own.Sysctls) > 0, "runAsUser": own.RunAsUser != nil,
-			"runAsGroup": own.RunAsGroup != nil, "supplementalGroups": own.SupplementalGroups != nil,
-			"supplementalGroupsPolicy": own.SupplementalGroupsPolicy != nil, "seLinuxChangePolicy": own.SELinuxChangePolicy != nil,
-		})
-		not(c.path, windows, map[string]bool{"hostUsers": c.HostUsers != nil, "hostPID": c.HostPID, "hostIPC": c.HostIPC, "shareProcessNamespace": c.ShareProcessNamespace != nil})
-		not(c.path, "may not be set for a windows pod", map[string]bool{"resources": c.Resources != nil})
+		not(at, windows, []setField{
+			{"appArmorProfile", own.AppArmorProfile != nil}, {"seLinuxOptions", own.SELinuxOptions != nil}, {"seccompProfile", own.SeccompProfile != nil},
+			{"fsGroup", own.FSGroup != nil}, {"fsGroupChangePolicy", own.FSGroupChangePolicy != nil}, {"sysctls", len(own.Sysctls) > 0},
+			{"runAsUser", own.RunAsUser != nil}, {"runAsGroup", own.RunAsGroup != nil}, {"supplementalGroups", own.SupplementalGroups != nil},
+			{"supplementalGroupsPolicy", own.SupplementalGroupsPolicy != nil}, {"seLinuxChangePolicy", own.SELinuxChangePolicy != nil},
+		}...)
+		not(c.path, windows, []setField{
+			{"hostUsers", c.HostUsers != nil}, {"hostPID", c.HostPID}, {"hostIPC", c.HostIPC}, {"shareProcessNamespace", c.ShareProcessNamespace != nil},
+		}...)
 		each(func(s *corev1.SecurityContext, at *field.Path) {
-			not(at, windows, map[string]bool{
-				"appArmorProfile": s.AppArmorProfile != nil, "seLinuxOptions": s.SELinuxOptions != nil, "seccompProfile": s.SeccompProfile != nil,
-				"capabilities": s.Capabilities != nil, "readOnlyRootFilesystem": s.ReadOnlyRootFilesystem != nil, "privileged": s.Privileged != nil,
-				"allowPrivilegeEscalation": s.AllowPrivilegeEscalation != nil, "procMount": s.ProcMount != nil, "runAsUser": s.RunAsUser != nil, "runAsGroup": s.RunAsGroup != nil,
-			})
+			not(at, windows, []setField{
+				{"appArmorProfile", s.AppArmorProfile != nil}, {"seLinuxOptions", s.SELinuxOptions != nil}, {"seccompProfile", s.SeccompProfile != nil},
+				{"capabilities", s.Capabilities != nil}, {"readOnlyRootFilesystem", s.ReadOnlyRootFilesystem != nil}, {"privileged", s.Privileged != nil},
+				{"allowPrivilegeEscalation", s.AllowPrivilegeEscalation != nil}, {"procMount", s.ProcMount != nil},
+				{"runAsUser", s.RunAsUser != nil}, {"runAsGroup", s.RunAsGroup != nil},
+			}...)
 		})
 	}
 	return errs
@@ -331,7 +340,7 @@ const (
 // checkPodCertificate checks a certificate and its key in a volume.
 func checkPodCertificate(p *corev1.PodCertificateProjection, path *field.Path) field.ErrorList {
 	errs := describe.CheckSigner(p.SignerName, path.Child("signerName"))
-	for key := range p.UserAnnotations {
+	for _, key := range slices.Sorted(maps.Keys(p.UserAnnotations)) {
 		errs = append(errs, validation.IsDomainPrefixedKey(path.Child("userAnnotations"), strings.ToLower(key))...)
 	}
 	if types := []string{"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"}; !slices.Contains(types, p.KeyType) {
