@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -52,12 +53,11 @@ func (d *Dir) Read() (Record, error) {
 		return Record{}, err
 	}
 	defer f.Close()
-	text := make([]byte, maxRecord+1)
-	n, err := f.Read(text)
+	text, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
 	if err != nil {
 		return Record{}, fmt.Errorf("%s: %w", path, err)
 	}
-	r, err := Parse(text[:n])
+	r, err := Parse(text)
 	if err != nil {
 		return Record{}, fmt.Errorf("%s: %w; if it was overwritten, put a copy in its place, or remove it if no release newer than this one has used the directory", path, err)
 	}

@@ -18,6 +18,7 @@ package format
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -40,6 +41,9 @@ type Record struct {
 func Parse(text []byte) (Record, error) {
 	if len(text) > maxRecord {
 		return Record{}, fmt.Errorf("format record: got %d bytes, want at most %d", len(text), maxRecord)
+	}
+	if len(text) == 0 {
+		return Record{}, errors.New("format record: got an empty one")
 	}
 	var r Record
 	if err := json.Unmarshal(text, &r); err != nil {

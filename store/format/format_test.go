@@ -73,6 +73,26 @@ func (d *testDir) upgrade(t *testing.T, isNew bool, want ...string) {
 	}
 }
 
+// TestOverwrittenRecord checks that the error of a record that is not one says what to do.
+func TestOverwrittenRecord(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                "format record: got an empty one; ",
+		"x":                               "format record: invalid character 'x' ",
+		strings.Repeat(" ", maxRecord+10): "format record: got 65537 bytes, want at most 65536; ",
+	} {
+		d := newDir(t, 1)
+		path := filepath.Join(d.Path, File)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		const advice = "if it was overwritten, put a copy in its place, or remove it if no release newer than this one has used the directory"
+		err := d.Check()
+		if err == nil || !strings.HasPrefix(err.Error(), path+": "+want) || !strings.HasSuffix(err.Error(), advice) {
+			t.Errorf("%.9q: got %v, want %q and advice", text, err, want)
+		}
+	}
+}
+
 func TestUpgrade(t *testing.T) {
 	d := newDir(t, 1)
 	d.upgrade(t, false) // without a record: format 1
