@@ -41,12 +41,12 @@ func (q *request) list() error {
 	}
 	p, err := q.page(o, f)
 	if err != nil {
-		return err
+		return q.nameUnreadable(err, o, f)
 	}
 	if q.accept.form == formPartial {
 		return q.notList()
 	}
-	return q.sendList(p)
+	return q.nameUnreadable(q.sendList(p), o, f)
 }
 
 // sendList answers with a page.

@@ -33,6 +33,42 @@ func TestUnreadableObjects(t *testing.T) {
 	s.must(200, "GET", widgets+"/good", "")
 }
 
+// TestListNamesUnreadableObjects checks the errors of lists in all forms: each names every object of
+// the page that cannot be read.
+func TestListNamesUnreadableObjects(t *testing.T) {
+	s := newTestServer(t)
+	s.must(201, "POST", widgets, widget("good", `"color":"red"`))
+	for _, name := range []string{"bad", "worse"} {
+		key := s.kinds.Load().Lookup("demo.io", "widgets").Key("default", name)
+		if _, err := s.store.Create(t.Context(), key, []byte(`{"apiVersion":`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.must(200, "GET", widgets+"/good", "")
+	const bad, worse = "Key: /registry/demo.io/widgets/default/bad,", "Key: /registry/demo.io/widgets/default/worse,"
+	const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	const partial = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	for _, c := range []struct{ query, accept, without string }{
+		{"", "application/json", ""},
+		{"", "application/yaml", ""},
+		{"", table, ""},
+		{"", partial, ""},
+		{"?labelSelector=a%3Db", "application/json", ""},
+		{"?resourceVersion=0", "application/json", ""},
+		{"?limit=1", "application/json", worse},
+	} {
+		got := s.must(500, "GET", widgets+c.query, "", "Accept", c.accept)
+		for _, want := range []string{"StorageReadError", "failed to read one or more widgets.demo.io from the storage: StorageError: corrupt object, Code: 7, " + bad, worse} {
+			if strings.Contains(strings.Join(strings.Fields(got.body), " "), want) == (want == c.without) {
+				t.Errorf("%s as %s: got %s, want it with %q: %t", c.query, c.accept, got.body, want, want != c.without)
+			}
+		}
+	}
+	if got := s.must(500, "GET", widgets+"/bad", ""); !strings.Contains(got.body, `"message":"stored Widget: `) {
+		t.Errorf("got %s", got.body)
+	}
+}
+
 // TestUnreadableObjectsAreForbidden: to delete is not enough.
 func TestUnreadableObjectsAreForbidden(t *testing.T) {
 	s := newTestServer(t, func(c *setup) {

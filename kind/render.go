@@ -15,6 +15,16 @@ import (
 
 // This file decodes stored bytes, and renders what clients read.
 
+// UnreadableError is the error of stored bytes that cannot be decoded. A failed conversion of what
+// they decode to is another error.
+type UnreadableError struct{ Err error }
+
+// Error returns the text of the cause.
+func (e *UnreadableError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
 // Load decodes stored bytes into d, in this version. The version in which they were stored prunes
 // and defaults them; then they are converted, and get rev as their resource version. Malformed
 // metadata is dropped, field by field, so that an object never becomes unreadable.
@@ -37,12 +47,12 @@ func (v *Version) load(d *jsondoc.Doc, raw []byte, rev int64, decode decodeFunc)
 	if load := v.Kind.Behavior.Load; load != nil {
 		var err error
 		if raw, err = load(v, raw); err != nil {
-			return err
+			return &UnreadableError{err}
 		}
 	}
 	stored, err := v.Kind.storedIn(raw)
 	if err != nil {
-		return err
+		return &UnreadableError{err}
 	}
 	// Bytes in another version are decoded into a temporary document, and converted into d.
 	first := d
@@ -51,7 +61,7 @@ func (v *Version) load(d *jsondoc.Doc, raw []byte, rev int64, decode decodeFunc)
 		defer first.Release()
 	}
 	if err := stored.loadStored(first, raw, decode); err != nil {
-		return err
+		return &UnreadableError{err}
 	}
 	if stored != v {
 		if err := v.convert(d, first); err != nil {
