@@ -60,3 +60,33 @@ func TestDamagedValue(t *testing.T) {
 	s.do(t, 200, "GET", configMapList, nil)
 	putConfigMap(t, s, "c5", 10)
 }
+
+// TestDamagedRole flips one bit within a stored default role. The server starts without it, and
+// creates it anew once it has been deleted.
+func TestDamagedRole(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	s.stop(syscall.SIGTERM)
+	change(t, filepath.Join(s.dir, "etcd", "member", "snap", "db"), func(b []byte) []byte {
+		const role = `{"kind":"ClusterRole","apiVersion":"rbac.authorization.k8s.io/v1","metadata":{"name":"system:node-proxier"`
+		at := bytes.Index(b, []byte(role))
+		if at < 0 {
+			t.Fatal("the role is not in the database")
+		}
+		b[at+len(role)-2] ^= 1
+		return b
+	})
+	s.start()
+	const roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+	for _, path := range []string{roles, roles + "/system:node-proxier"} {
+		if got := s.do(t, 500, "GET", path, nil); !strings.Contains(string(got), `the stored bytes of key \"clusterroles/system:node-proxier\" are damaged`) {
+			t.Errorf("%s: got %s", path, got)
+		}
+	}
+	s.do(t, 200, "DELETE", roles+"/system:node-proxier?ignoreStoreReadErrorWithClusterBreakingPotential=true", nil)
+	eventually(t, "the role is there again", func() bool {
+		code, body, err := s.try("GET", roles+"/system:node-proxier", nil)
+		return err == nil && code == 200 && strings.Contains(string(body), `"endpointslices"`)
+	})
+	s.do(t, 200, "GET", roles, nil)
+}
