@@ -10,8 +10,10 @@
 // # Invariants
 //
 //   - One chain decides each request, even if it is replaced meanwhile.
-//   - Authorizers other than webhooks stay as they were when the server started:
-//     a reload changes their order, but neither adds nor removes them.
+//   - The types of authorizers that the server started with, other than webhooks, stay: a reload
+//     that leaves one out fails. It may change their order.
+//   - A reload cannot add RBAC, Node or ABAC. It can add AlwaysAllow and AlwaysDeny, and remove
+//     them again, as in kube-apiserver. KEP-3221 would allow this only for webhooks.
 //   - A failed reload is tried again, because its reason may lie outside of the
 //     file: first after a second, later with each check of the file.
 //

@@ -91,6 +91,25 @@ func (r *reloaded) write(path, text string) {
 	}
 }
 
+// TestAlwaysAuthorizers checks reloads that add and remove authorizers with a fixed answer: those from
+// the start must stay, others can come and go.
+func TestAlwaysAuthorizers(t *testing.T) {
+	for _, c := range []struct{ name, initial, added, missing string }{
+		{"AlwaysAllow", allow, allow + deny, "missing required types: [AlwaysAllow]"},
+		{"AlwaysDeny", deny, deny + allow, "missing required types: [AlwaysDeny]"},
+	} {
+		r := start(t, head+rbac+c.initial)
+		r.check(head + rbac)
+		r.counts(0, 1)
+		if log := r.log.take(); !strings.Contains(log, c.missing) {
+			t.Errorf("%s is removed: got log %s, want %q", c.name, log, c.missing)
+		}
+		r.check(head + rbac + c.added)
+		r.check(head + c.initial + rbac)
+		r.counts(2, 1)
+	}
+}
+
 // expect is who decides now: a user that is asked about, and the answer's author.
 func (r *reloaded) expect(user, by string) {
 	r.t.Helper()
