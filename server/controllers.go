@@ -149,5 +149,5 @@ func (s *Server) startControllers(st store.Store) {
 	if s.enabled[servicecidr.Name] {
 		add((&servicecidr.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, Status: s.writer(servicecidr.Name)}).Run)
 	}
-	add((&expiry.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger}).Run)
+	add((&expiry.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, TTL: s.config.EventTTL}).Run)
 }

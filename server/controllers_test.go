@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -140,6 +141,17 @@ func TestNamespacePods(t *testing.T) {
 	r.must("PATCH", "/api/v1/namespaces/busy/pods/p", `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json")
 	r.until("the namespace is gone", func() bool {
 		code, _ := r.call(r.client, "GET", "/api/v1/namespaces/busy", "")
+		return code == 404
+	})
+}
+
+// TestEventTTL checks that an event is deleted when the configured time is over.
+func TestEventTTL(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{}), EventTTL: time.Second})
+	const path = "/apis/events.k8s.io/v1/namespaces/default/events"
+	r.must("POST", "/api/v1/namespaces/default/events", `{"metadata":{"name":"e"},"involvedObject":{"namespace":"default"}}`)
+	r.until("the event is gone", func() bool {
+		code, _ := r.call(r.client, "GET", path+"/e", "")
 		return code == 404
 	})
 }

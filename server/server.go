@@ -157,6 +157,10 @@ type Config struct {
 	Database store.Database
 	Store    store.Store // in place of a Database, such as mem.New(mem.Options{}); the server closes it
 
+	// EventTTL is how long events are kept after their last write; 0 means one hour, a negative number
+	// no end.
+	EventTTL time.Duration
+
 	// RuntimeConfig has kube-apiserver's settings of API versions, as key=value. The server does not start
 	// if they ask for other versions than are served. apiextensions.k8s.io/v1beta1=false switches off
 	// the one version that kube-apiserver lacks.

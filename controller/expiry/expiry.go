@@ -15,6 +15,7 @@
 package expiry
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -38,7 +39,10 @@ type Controller struct {
 	Cache  *cache.Cache
 	Store  store.Store
 	Logger *slog.Logger
-	Now    func() time.Time // nil: time.Now
+	// TTL replaces the lifetime of all kinds that have one. 0 means that of each kind, a negative
+	// number that nothing expires.
+	TTL time.Duration
+	Now func() time.Time // nil: time.Now
 
 	loop loop.Loop                // due are expired objects
 	ttl  map[string]time.Duration // by storage prefix, with a slash at the end
@@ -53,10 +57,10 @@ func (c *Controller) Run(ctx context.Context) {
 	c.ttl, c.revs = map[string]time.Duration{}, map[string]int64{}
 	for k := range c.Kinds.Load().All() {
 		if k.Behavior.TTL > 0 && k.Storage.Kind == k {
-			c.ttl[k.StoragePrefix+"/"] = k.Behavior.TTL
+			c.ttl[k.StoragePrefix+"/"] = cmp.Or(c.TTL, k.Behavior.TTL)
 		}
 	}
-	if len(c.ttl) == 0 {
+	if c.TTL < 0 || len(c.ttl) == 0 {
 		return
 	}
 	c.loop = loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: Name, List: slices.Sorted(maps.Keys(c.ttl)),

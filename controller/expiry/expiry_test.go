@@ -18,6 +18,12 @@ import (
 
 // events runs a controller for events, which live for a minute, and for blips, which live for no time, and returns whether one is there.
 func events(t *testing.T, s store.Store, now func() time.Time) (there func(key string) bool) {
+	there, _ = eventsFor(t, s, now, 0)
+	return there
+}
+
+// eventsFor is events with a lifetime in place of that of the kinds. ended is closed when the controller ends.
+func eventsFor(t *testing.T, s store.Store, now func() time.Time, ttl time.Duration) (there func(key string) bool, ended <-chan struct{}) {
 	ctx, stop := context.WithCancel(context.Background())
 	var all []*kind.Kind
 	for plural, ttl := range map[string]time.Duration{"events": time.Minute, "blips": 1} {
@@ -28,7 +34,7 @@ func events(t *testing.T, s store.Store, now func() time.Time) (there func(key s
 	}
 	kinds := kind.NewRegistry(all...)
 	cached := cache.New(s, cache.Options{})
-	c := &Controller{Kinds: kinds, Cache: cached, Store: s, Logger: slog.Default(), Now: now}
+	c := &Controller{Kinds: kinds, Cache: cached, Store: s, Logger: slog.Default(), Now: now, TTL: ttl}
 	done := make(chan struct{})
 	go func() { c.Run(ctx); close(done) }()
 	t.Cleanup(func() {
@@ -43,7 +49,7 @@ func events(t *testing.T, s store.Store, now func() time.Time) (there func(key s
 			t.Fatal(err)
 		}
 		return err == nil
-	}
+	}, done
 }
 
 // gone waits until an event is not there.
@@ -74,6 +80,42 @@ func TestExpiry(t *testing.T) {
 	gone(t, there, "events/ns/old")
 	if !there("events/ns/seen-again") || !there("secrets/ns/old") {
 		t.Error("too much went")
+	}
+}
+
+// TestLifetimeOfTheServer checks that the controller's own lifetime replaces that of the kinds.
+func TestLifetimeOfTheServer(t *testing.T) {
+	for _, c := range []struct {
+		ttl        time.Duration
+		gone, kept []string
+	}{
+		{2 * time.Hour, []string{"events/ns/3h"}, []string{"events/ns/1h", "events/ns/1s"}},
+		{time.Second, []string{"events/ns/3h", "events/ns/1h", "events/ns/1s"}, nil},
+		{-1, nil, []string{"events/ns/3h", "events/ns/1h", "events/ns/1s"}},
+	} {
+		s, now := mem.New(mem.Options{}), time.Now()
+		for _, age := range []string{"3h", "1h", "1s"} {
+			d, err := time.ParseDuration(age)
+			if err != nil {
+				t.Fatal(err)
+			}
+			value := fmt.Appendf(nil, `{"metadata":{"creationTimestamp":%q}}`, now.Add(-d).UTC().Format(time.RFC3339))
+			if _, err := s.Create(t.Context(), "events/ns/"+age, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		there, ended := eventsFor(t, s, nil, c.ttl)
+		if c.ttl < 0 {
+			<-ended // the controller has nothing to do
+		}
+		for _, key := range c.gone {
+			gone(t, there, key)
+		}
+		for _, key := range c.kept {
+			if !there(key) {
+				t.Errorf("lifetime %v: %s is gone", c.ttl, key)
+			}
+		}
 	}
 }
 

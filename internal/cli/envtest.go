@@ -293,7 +293,7 @@ var withoutEffect = strings.Fields(`
 	default-watch-cache-size delete-collection-workers disable-http2-serving disabled-metrics egress-selector-config-file
 	emulated-version emulation-forward-compatible enable-aggregator-routing enable-garbage-collector enable-logs-handler
 	etcd-compaction-interval etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout
-	etcd-readycheck-timeout etcd-servers-overrides event-ttl external-hostname goaway-chance
+	etcd-readycheck-timeout etcd-servers-overrides external-hostname goaway-chance
 	http2-max-streams-per-connection kubelet-certificate-authority kubelet-client-certificate kubelet-client-key
 	kubelet-port kubelet-preferred-address-types kubelet-read-only-port kubelet-timeout kubernetes-service-node-port
 	lease-reuse-duration-seconds livez-grace-period log-flush-frequency log-json-info-buffer-size log-json-split-stream

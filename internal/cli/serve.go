@@ -112,6 +112,12 @@ func checkServeFlags(c *server.Config, minimum int) error {
 	if minimum < 1 || minimum > math.MaxInt32 {
 		return fmt.Errorf("--min-request-timeout: got %d, want a number of seconds from 1 to %d", minimum, math.MaxInt32)
 	}
+	switch {
+	case c.EventTTL < 0 || c.EventTTL > 0 && c.EventTTL < time.Second:
+		return fmt.Errorf("--event-ttl: got %v, want 1s or more, or 0 for no end", c.EventTTL)
+	case c.EventTTL == 0:
+		c.EventTTL = -1 // in the configuration, 0 means the default
+	}
 	for name, n := range map[string]*int{"max-requests-inflight": &c.MaxRequestsInFlight, "max-mutating-requests-inflight": &c.MaxMutatingRequestsInFlight} {
 		switch {
 		case *n < 0:
@@ -152,6 +158,7 @@ func serveFlags(c *server.Config, authentication *authnValues, format, memoryLim
 	f.Lookup("enable-priority-and-fairness").NoOptDefVal = "true"
 	f.DurationVar(&c.RequestTimeout, "request-timeout", time.Minute, "`duration` of a request other than a watch, from its headers to the end of the answer")
 	f.IntVar(minimum, "min-request-timeout", 1800, "`seconds` after which a watch that names no duration ends at the earliest; it ends before twice as many")
+	f.DurationVar(&c.EventTTL, "event-ttl", time.Hour, "`duration` for which events are kept after their last write; 0 for no end")
 	f.StringVar(memoryLimit, "memory-limit", "", "`bytes` of memory for the process, such as 512Mi; 0 for no limit. By default, three quarters of the cgroup's limit or of the machine's memory")
 	f.Var(off{&c.DisableProfiling}, "profiling", "serve profiles below /debug/pprof to users who may read that path")
 	f.Lookup("profiling").NoOptDefVal = "true"

@@ -58,6 +58,8 @@ func TestCommandLines(t *testing.T) {
 		{"serve --anonymous-auth=maybe", 2, `--anonymous-auth: got "maybe", want true or false`},
 		{"serve --audit-webhook-initial-backoff soon", 2, `--audit-webhook-initial-backoff: got "soon", want a time, such as 30s or 5m`},
 		{"serve --max-requests-inflight -1", 2, "--max-requests-inflight: got -1, want a number of requests, or 0 for no limit"},
+		{"serve --event-ttl 10ms", 2, "--event-ttl: got 10ms, want 1s or more, or 0 for no end"},
+		{"serve --event-ttl -1h", 2, "--event-ttl: got -1h0m0s, want 1s or more, or 0 for no end"},
 		{"serve --request-timeout 0s", 2, "--request-timeout: got 0s, want a time above 0"},
 		{"serve --min-request-timeout 0", 2, "--min-request-timeout: got 0, want a number of seconds from 1 to 2147483647"}, // Ledger: endless-watches.
 		{"serve --secure-port " + taken + " --data-dir " + dir, 1, "address already in use: is another server running? The next free port: --secure-port "},
