@@ -3,12 +3,14 @@ package migration
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	migrationv1 "k8s.io/api/storagemigration/v1"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/controller/loop"
+	"github.com/keelson-io/keelson/kind"
 )
 
 // This file marks the definition of a resource while a migration of it runs.
@@ -39,6 +41,24 @@ func (c *Controller) definition(ctx context.Context, m *migrationv1.StorageVersi
 		return nil, err
 	}
 	return def, nil
+}
+
+// checkServed returns an error if k, the kind of a migration's resource that this server serves, is
+// not that of the stored definition: another server has written the definition, and this one does not
+// serve it yet. It would rewrite the objects in the old storage version, in which they are, and the
+// migration would succeed. nil means that this server does not serve the resource.
+func (c *Controller) checkServed(ctx context.Context, m *migrationv1.StorageVersionMigration, k *kind.Kind) error {
+	if k != nil && k.Behavior.IsBuiltin {
+		return nil
+	}
+	def, err := c.definition(ctx, m)
+	switch {
+	case err != nil:
+		return err
+	case def == nil || k != nil && k.UID == string(def.UID) && k.Generation >= def.Generation:
+		return nil // without a definition, the resource is gone, or about to go
+	}
+	return fmt.Errorf("migration %s: this server does not serve generation %d of %s yet", m.Name, def.Generation, def.Name)
 }
 
 // mark sets the condition StorageMigrating of a definition, if the definition is still as it was read.

@@ -20,6 +20,7 @@
 //   - An object passes admission and validation, like an object of a client. An object that they
 //     refuse makes the migration fail.
 //   - An object that is in the present form already is not written.
+//   - A server rewrites objects only while it serves the stored state of their definition.
 //   - A migration does some objects at a time, so that those of other resources go on.
 //   - Any number of servers may do this at once; a restart continues.
 //

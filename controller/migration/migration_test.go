@@ -12,11 +12,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	migrationv1 "k8s.io/api/storagemigration/v1"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metaconditions "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/testapi"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
@@ -185,6 +187,88 @@ func TestFailures(t *testing.T) {
 		a.Must("POST", migrations, body("refused", "", "configmaps"))
 		synctest.Wait()
 		expect(a, "refused", migrationv1.MigrationFailed, `1/1 not yet migrated. migration encountered unhandled error: configmaps "a" is forbidden: a policy says no`)
+	})
+}
+
+// TestLaggingServer holds that a server that does not serve the new storage version of a CRD yet, or
+// serves a CRD of the same name that is gone, rewrites nothing and does not say that it has.
+func TestLaggingServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := testapi.New(t)
+		const definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+		const version = `{"name":%q,"served":true,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object"}}}`
+		versions := func(storage string) string {
+			return fmt.Sprintf(`"versions":[`+version+`,`+version+`]`, "v1", storage == "v1", "v2", storage == "v2")
+		}
+		// serve makes the registry what it is once the stored CRD has been compiled.
+		serve := func() {
+			def := new(apiextv1.CustomResourceDefinition)
+			if !a.Get(definition+"/docs.demo.io", def) {
+				t.Fatal("the CRD is gone")
+			}
+			crd.SetCondition(def, apiextv1.CustomResourceDefinitionCondition{Type: apiextv1.Established, Status: apiextv1.ConditionTrue}, time.Now())
+			k, err := crd.Compile(def)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Kinds.Put(k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create := func(storage string) {
+			a.Must("POST", definition, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"docs.demo.io"},
+				"spec":{"group":"demo.io","scope":"Namespaced","names":{"plural":"docs","kind":"Doc"},`+versions(storage)+`}}`)
+		}
+		stored := func(want string) {
+			t.Helper()
+			it, err := a.Store.Get(t.Context(), "demo.io/docs/default/d")
+			if got := kind.StoredAPIVersion(it.Value); err != nil || got != want {
+				t.Errorf("got an object in %s, %v, want %s", got, err, want)
+			}
+		}
+		unfinished := func(name string) {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if m := get(a, name); !is(m, migrationv1.MigrationRunning) || ended(m) {
+				t.Errorf("got %+v, want it to wait until the server knows the CRD", m.Status.Conditions)
+			}
+		}
+		create("v1")
+		serve()
+		a.Must("POST", "/apis/demo.io/v1/namespaces/default/docs", `{"apiVersion":"demo.io/v1","kind":"Doc","metadata":{"name":"d"}}`)
+		a.Run(newController(a).Run)
+		a.Must("PATCH", definition+"/docs.demo.io", `{"spec":{`+versions("v2")+`}}`)
+		a.Must("POST", migrations, body("first", "demo.io", "docs"))
+		unfinished("first")
+		stored("demo.io/v1")
+		serve()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		expect(a, "first", migrationv1.MigrationSucceeded, "Migration completed")
+		stored("demo.io/v2")
+
+		// Another CRD with the same name and a lower generation.
+		a.Must("DELETE", definition+"/docs.demo.io", "")
+		a.Must("PATCH", definition+"/docs.demo.io", `{"metadata":{"finalizers":null}}`)
+		create("v1")
+		a.Must("POST", migrations, body("second", "demo.io", "docs"))
+		unfinished("second")
+		serve()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		expect(a, "second", migrationv1.MigrationSucceeded, "Migration completed")
+		stored("demo.io/v1")
+
+		// A CRD that this server does not serve at all yet, and a migration that another server began.
+		a.Kinds.Remove(a.Kind("demo.io", "docs"))
+		a.Must("POST", migrations, body("third", "demo.io", "docs"))
+		a.Must("PATCH", migrations+"/third/status", fmt.Sprintf(`{"status":{"resourceVersion":"1","conditions":[{"type":"Running","status":"True","reason":%q,"message":"","lastTransitionTime":"2000-01-01T00:00:00Z"}]}}`, running))
+		unfinished("third")
+		serve()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		expect(a, "third", migrationv1.MigrationSucceeded, "Migration completed")
 	})
 }
 

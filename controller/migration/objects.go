@@ -38,10 +38,15 @@ type run struct {
 // migrate rewrites some objects of a resource.
 func (c *Controller) migrate(ctx context.Context, key string, m *migrationv1.StorageVersionMigration) error {
 	k := c.Kinds.Load().Lookup(m.Spec.Resource.Group, m.Spec.Resource.Resource)
+	r := c.runs[key]
+	if k == nil || r == nil || r.kind != k {
+		if err := c.checkServed(ctx, m, k); err != nil {
+			return err
+		}
+	}
 	if k == nil { // its definition is gone, and its objects are
 		return c.fail(ctx, m, "migration encountered unhandled error: unable to obtain GVR from discovery")
 	}
-	r := c.runs[key]
 	if r == nil || r.kind != k { // a changed definition is another kind
 		var err error
 		if r, err = c.start(ctx, k, m.Status.ResourceVersion); err != nil {
