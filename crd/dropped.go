@@ -20,18 +20,19 @@ import (
 // when spec.versions loses the version, because only that makes objects unreadable: clients that
 // write the status first and rewrite the objects afterwards keep working.
 //
-// The check comes before the write of the definition, so that an object that is written in the
-// dropped version in between is not counted. Such a write must have begun before the storage version
-// changed, at a server that did not know the change when it stored the object: each server compares
-// the storage version once more when it stores an object (package objects). Another server knows the
-// change as soon as it arrives in its stream of the store. The object would have to be on its way
-// while the storage version changes, the other objects are rewritten, and both the status and the
-// spec of the definition are written. The store could exclude this only if each write of an object
-// was a transaction with its definition. If it does happen, the errors of reads name the object and
-// the way out, and a deletion of the definition deletes it.
+// The check comes before the write of the definition, so that it does not count an object that is
+// stored in the dropped version in between. Such a write must have begun before the storage version
+// changed. Package objects compares the storage version once more when it stores an object; before,
+// it waits until the server knows what other servers of the store have written to the definition
+// (write.checkStorage). Therefore a server that lags behind, or was stopped, stores nothing in the
+// old version. One window is left: between that comparison and the write of the object, the storage
+// version would have to change, the other objects to be rewritten, and both the status and the spec
+// of the definition to be written. The store could exclude this only if each write of an object was
+// a transaction with its definition. If it happens, the errors of reads name the object and the way
+// out, and a deletion of the definition deletes it.
 
 // maxCheck is how long the stored objects are looked through before the update is refused with a
-// timeout. A million objects take less than a second once they are in the cache.
+// timeout.
 const maxCheck = 15 * time.Second
 
 // checkDropped returns an error for each version that an update drops while objects are stored in

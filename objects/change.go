@@ -160,7 +160,7 @@ func (w *write) storeUpdate(c *change, obj *cache.Object, next *jsondoc.Doc, enc
 	if err := w.grow(w.res.Memory(encoded) - w.res.Memory(obj.Raw)); err != nil {
 		return 0, nil, err
 	}
-	if err := w.checkStorage(); err != nil {
+	if err := w.checkStorage(w.conflict); err != nil {
 		return 0, nil, err
 	}
 	rev, err := w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev)

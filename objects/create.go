@@ -183,7 +183,12 @@ func (w *write) store(d *jsondoc.Doc, o *meta.WriteOptions, mayDrop bool, found 
 	if err := w.grow(int64(len(key)) + w.res.Memory(encoded)); err != nil {
 		return 0, nil, err
 	}
-	if err := w.checkStorage(); err != nil {
+	// The check of the namespace has asked the store for its revision, which is in the cache now.
+	upTo := int64(0)
+	if !w.ref.Kind.Namespaced {
+		upTo = -1
+	}
+	if err := w.checkStorage(upTo); err != nil {
 		return 0, nil, err
 	}
 	rev, err := w.Store.Create(w.ctx, key, encoded)

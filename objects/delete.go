@@ -219,7 +219,7 @@ func (w *write) storeMarked(d *jsondoc.Doc, obj *cache.Object) (rev int64, err e
 	if err != nil {
 		return 0, err
 	}
-	if err := w.checkStorage(); err != nil {
+	if err := w.checkStorage(w.conflict); err != nil {
 		return 0, err
 	}
 	if rev, err = w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev); err != nil {
@@ -270,7 +270,7 @@ func (w *write) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, be
 	}
 	rev := obj.Rev
 	if !o.DryRun {
-		if err := w.checkStorage(); err != nil {
+		if err := w.checkStorage(w.conflict); err != nil {
 			return Outcome{}, err
 		}
 		if rev, err = w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev); err != nil {

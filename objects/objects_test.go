@@ -259,6 +259,31 @@ func TestStorageVersionChangesMeanwhile(t *testing.T) {
 	expect("create", err)
 }
 
+// TestWritesAwaitKinds holds what a server learns about definitions before it stores an object: a
+// new object of the cluster needs all that other servers wrote, and an object that another server
+// changed needs what was written before that.
+func TestWritesAwaitKinds(t *testing.T) {
+	s := newTested(t)
+	var asked []int64
+	s.AwaitKinds = func(_ context.Context, rev int64) {
+		if asked = append(asked, rev); rev > 0 {
+			if err := s.Kinds.Put(compile(t, strings.Replace(partCRD, "name: v1\n", "name: v2\n", 1))); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	made, err := s.create(ann, "")
+	s.check("create", Created, &made, err)
+	s.store.n = 1
+	if _, err = s.patch(ann, `{"spec":{"color":"blue"}}`); err == nil || status.From(err).Code != 503 {
+		t.Errorf("patch: got %v, want 503", err)
+	}
+	now, err := s.store.Get(t.Context(), s.ref.Key())
+	if want := []int64{-1, 0, now.Rev}; err != nil || !slices.Equal(asked, want) {
+		t.Errorf("got questions about revisions %d, %v, want %d", asked, err, want)
+	}
+}
+
 func TestWarningsComeWithErrors(t *testing.T) {
 	s := newTested(t)
 	out, err := s.create(ann, `"color":"black"`)

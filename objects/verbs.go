@@ -69,6 +69,11 @@ type Config struct {
 	// nothing that is stored decides about requests.
 	AwaitDecisions func(ctx context.Context, objects *cache.Resource, rev int64)
 
+	// AwaitKinds waits, for a bounded time, until the served kinds follow from the definitions that
+	// other servers wrote up to a revision, or up to now if it is negative. In any case they follow
+	// from the definitions in the cache. If nil, there are no other servers.
+	AwaitKinds func(ctx context.Context, rev int64)
+
 	// Validated is called with each object that was validated, whatever was found. The objects are valid
 	// until it returns. If nil, nobody wants to know.
 	Validated func(v *kind.Version, o schema.Validated)

@@ -36,6 +36,7 @@ type write struct {
 	res    *cache.Resource
 
 	warnings []string
+	conflict int64 // the revision of the object that the last conflict found, 0 before a conflict
 }
 
 var writes = sync.Pool{New: func() any { return new(write) }}
@@ -178,10 +179,19 @@ func (l *live) conflicted(e *store.Changed) {
 // began, for example while a webhook was called. The object would be stored in the old version,
 // although a migration may have rewritten all others, and the CRD may have dropped the version.
 // Clients try again after a 503 with Retry-After.
-func (w *write) checkStorage() error {
+//
+// Another server may have changed the CRD, and this one may lag behind, for example because its
+// process was stopped. upTo is a revision up to which it must know the CRD, -1 for now. An update
+// needs no more than the object that it replaces: if a migration has rewritten that after the
+// change, the first compare-and-swap fails, and the conflict has the revision. If not, the object is
+// in the old version still, so that the CRD cannot drop the version.
+func (w *write) checkStorage(upTo int64) error {
 	k := w.ref.Kind
 	if k.Behavior.IsBuiltin {
 		return nil
+	}
+	if w.AwaitKinds != nil {
+		w.AwaitKinds(w.ctx, upTo)
 	}
 	now := w.Kinds.Load().Lookup(k.Group, k.Plural)
 	if now == nil || now == k || now.Storage.Name == k.Storage.Name {
@@ -257,6 +267,7 @@ func (w *write) retry(op operation, dryRun bool) (Outcome, error) {
 		// Another writer won the race. The conflict has the object that it wrote.
 		if conflict, ok := errors.AsType[*store.Changed](err); ok {
 			l.conflicted(conflict)
+			w.conflict = conflict.Current.Rev
 			if w.ctx.Err() != nil {
 				return out, StoreError(w.ctx.Err())
 			}

@@ -72,13 +72,13 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		return err
 	}
 	s.objects = objects.New(objects.Config{
-		Kinds:          s.kinds,
-		Store:          p.store,
-		Cache:          s.cache,
+		Kinds: s.kinds,
+		Store: p.store, Cache: s.cache,
 		Admission:      s.admission(p.plugins, p.pluginConfigs, static, policies),
 		AwaitDecisions: s.await,
 		Grow:           s.grow,
 		Validated:      p.validated,
+		AwaitKinds:     s.awaitKinds(),
 	})
 	if seats := c.seats(); seats > 0 && !c.DisableFairness {
 		s.flow = flow.New(flow.Config{Seats: seats, Metrics: s.metrics, Logger: s.logger})
@@ -224,6 +224,28 @@ func (s *Server) catchUp() func(context.Context) {
 		s.authz.follower.CatchUp(ctx)
 		if s.authz.nodes != nil {
 			s.authz.nodes.CatchUp(ctx)
+		}
+	}
+}
+
+// awaitKinds returns the function that waits for the definitions that other servers have written up
+// to a revision. It returns nil if there are no other servers.
+func (s *Server) awaitKinds() func(context.Context, int64) {
+	if len(s.config.EtcdServers) == 0 {
+		return nil
+	}
+	return func(ctx context.Context, rev int64) {
+		ctx, cancel := context.WithTimeout(ctx, catchingUp)
+		defer cancel()
+		definitions := s.cache.Resource(crd.Prefix)
+		var err error
+		if rev < 0 {
+			err = definitions.Fresh(ctx)
+		} else {
+			err = definitions.WaitFor(ctx, rev) // which waits for all objects of the cache
+		}
+		if err == nil {
+			s.crds.Wait(ctx, definitions.Changed())
 		}
 	}
 }
