@@ -154,7 +154,7 @@ func TestHostileDirectives(t *testing.T) {
 	s := startServer(t)
 	const secrets = "/api/v1/namespaces/default/secrets"
 	s.do(t, http.StatusCreated, "POST", secrets, []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","finalizers":["a.example.org/b"]},"data":{"k":"dg=="}}`))
-	values := []string{`1`, `"x"`, `null`, `{}`, `{"a":1}`, `[1]`, `[null]`, `["k"]`, `[[]]`, `[{}]`, `[{"a":{}}]`}
+	values := []string{`1`, `"x"`, `null`, `{}`, `{"a":1}`, `[1]`, `[null]`, `["k"]`, `[[]]`, `[{}]`, `[{"a":{}}]`, `[1,null,{}]`}
 	for _, key := range []string{"$patch", "$retainKeys", "$setElementOrder/", "$setElementOrder/k", "$setElementOrder/finalizers",
 		"$setElementOrder/ownerReferences", "$deleteFromPrimitiveList/k", "$deleteFromPrimitiveList/finalizers"} {
 		for _, value := range values {
@@ -162,7 +162,7 @@ func TestHostileDirectives(t *testing.T) {
 				`{"metadata":{"ownerReferences":[{"uid":"1",%q:%s}]}}`} {
 				patch = fmt.Sprintf(patch, key, value)
 				code, b, err := s.try("PATCH", secrets+"/s?dryRun=All", []byte(patch), "Content-Type", strategicType)
-				if err != nil || strings.Contains(string(b), "panic") {
+				if err != nil || code >= 500 || strings.Contains(string(b), "panic") {
 					t.Errorf("%s: got %d, %v, %s", patch, code, err, tail(string(b), 300))
 				}
 			}
@@ -173,6 +173,12 @@ func TestHostileDirectives(t *testing.T) {
 		if want := "strategic merge patch format is not supported"; !strings.Contains(string(b), want) {
 			t.Errorf("%s: got %s, want %q in it", patch, b, want)
 		}
+	}
+	const accounts = "/api/v1/namespaces/default/serviceaccounts"
+	s.do(t, http.StatusCreated, "POST", accounts, []byte(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"a"},"secrets":[{"name":"s"}]}`))
+	b := s.do(t, http.StatusBadRequest, "PATCH", accounts+"/a", []byte(`{"$setElementOrder/secrets":[1,null,{}]}`), "Content-Type", strategicType)
+	if want := "is not a map"; !strings.Contains(string(b), want) {
+		t.Errorf("an order of items of wrong types: got %s, want %q in it", b, want)
 	}
 	if strings.Contains(s.log.String(), "request panicked") {
 		t.Error("a request panicked")

@@ -31,19 +31,36 @@ func strategic(ctx context.Context, object, patch []byte, typed any) ([]byte, er
 	if ctx.Err() != nil {
 		return nil, StoreError(ctx.Err())
 	}
-	out, err := mergeStrategic(object, patch, typed)
-	switch {
-	case errors.Is(err, mergepatch.ErrBadJSONDoc), errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList),
-		errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys), errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList),
-		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
-		return nil, status.BadRequest("%v", err)
-	case errors.Is(err, mergepatch.ErrNoListOfLists), errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys):
-		return nil, status.Unprocessable(err)
-	// Everything else is a 500 there, too.
-	case err != nil: // upstream does not distinguish, either, whose mistake it is
+	// The library works on maps. kjson reads integers as int64, as upstream does.
+	original, change := map[string]any{}, map[string]any{}
+	if kjson.Unmarshal(object, &original) != nil || kjson.Unmarshal(patch, &change) != nil {
+		return nil, refusedStrategic(mergepatch.ErrBadJSONDoc)
+	}
+	schema, err := strategicpatch.NewPatchMetaFromStruct(typed)
+	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	// The steps are counted before anything is merged, since the library cannot be stopped.
+	s := stepCounter{left: maxStrategicSteps}
+	if s.merge(original, change, schema, 0); s.left < 0 {
+		return nil, status.TooLarge(fmt.Sprintf("the strategic merge patch needs more than %d comparisons of list items: "+
+			"use a JSON merge patch, a JSON patch or server-side apply for lists of this length", maxStrategicSteps))
+	}
+	// The library panics on some malformed patches: see strategicpanic.go.
+	merged, err := withoutPanic(func() (map[string]any, error) { return strategicpatch.StrategicMergeMapPatch(original, change, typed) })
+	if err != nil {
+		return nil, refusedStrategic(err)
+	}
+	return json.Marshal(merged)
+}
+
+// refusedStrategic returns the answer to an error of upstream's library, which is about the patch:
+// the object was valid when it was stored. Errors that upstream does not know have status 500 there.
+func refusedStrategic(err error) error {
+	if errors.Is(err, mergepatch.ErrNoListOfLists) || errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys) {
+		return status.Unprocessable(err)
+	}
+	return status.BadRequest("%v", err)
 }
 
 // wrongStrategic returns the error for a strategic merge patch whose outcome is no object of its
@@ -62,33 +79,6 @@ func wrongStrategic(object, patch []byte, typed any, why string) error {
 		}
 	}
 	return wrongPatch(fmt.Appendf(nil, "%+v", change), why)
-}
-
-// mergeStrategic is strategic with the library's errors.
-func mergeStrategic(object, patch []byte, typed any) ([]byte, error) {
-	// The library works on maps. kjson reads integers as int64, as upstream does.
-	original, change := map[string]any{}, map[string]any{}
-	if kjson.Unmarshal(object, &original) != nil || kjson.Unmarshal(patch, &change) != nil {
-		return nil, mergepatch.ErrBadJSONDoc
-	}
-	schema, err := strategicpatch.NewPatchMetaFromStruct(typed)
-	if err != nil {
-		return nil, err
-	}
-	// The steps are counted before anything is merged, since the library cannot be stopped.
-	s := stepCounter{left: maxStrategicSteps}
-	if s.merge(original, change, schema, 0); s.left < 0 {
-		return nil, status.TooLarge(fmt.Sprintf("the strategic merge patch needs more than %d comparisons of list items: "+
-			"use a JSON merge patch, a JSON patch or server-side apply for lists of this length", maxStrategicSteps))
-	}
-	// The library panics on some malformed patches: see strategicpanic.go.
-	return withoutPanic(func() ([]byte, error) {
-		merged, err := strategicpatch.StrategicMergeMapPatch(original, change, typed)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(merged)
-	})
 }
 
 // stepCounter counts down the steps that the library will need at least.

@@ -9,7 +9,7 @@ import (
 // withoutPanic calls a function of upstream's library for strategic merge patches. The library
 // panics if the value of a directive has the wrong type, as in {"$retainKeys":[{}]}. Such a patch
 // is the client's mistake. A broken invariant of our own code (BUG) still panics.
-func withoutPanic(merge func() ([]byte, error)) (out []byte, err error) {
+func withoutPanic[T any](merge func() (T, error)) (out T, err error) {
 	defer func() {
 		p := recover()
 		// The library panics with runtime errors and with texts of its own.
@@ -19,7 +19,7 @@ func withoutPanic(merge func() ([]byte, error)) (out []byte, err error) {
 		}
 		if p != nil {
 			// Clients get 400: the patch is malformed.
-			out, err = nil, mergepatch.ErrUnsupportedStrategicMergePatchFormat
+			err = mergepatch.ErrUnsupportedStrategicMergePatchFormat
 		}
 	}()
 	return merge()

@@ -11,7 +11,7 @@ import (
 func TestWithoutPanic(t *testing.T) {
 	merge := func(p any) (panicked any, err error) {
 		defer func() { panicked = recover() }()
-		_, err = withoutPanic(func() ([]byte, error) { panic(p) })
+		_, err = withoutPanic(func() (map[string]any, error) { panic(p) })
 		return nil, err
 	}
 	if p, err := merge(errors.New("interface conversion")); !errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat) || p != nil {
