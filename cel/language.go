@@ -154,7 +154,7 @@ func (l *Language) declare(vars []Variable, objects []ObjectType, before *checke
 		case v.Schema != nil && v.Type != "":
 			return fmt.Errorf("variable %q: got Type and Schema, want one of them", v.Name)
 		case v.Schema != nil:
-			t = l.provider.CelType(v.Schema)
+			t = l.provider.NamedType(v.Schema, v.Name+"Type")
 			l.words.Schemas[v.Name] = v.Schema
 		case v.Type != "":
 			if t, err = check.ParseType(v.Type); err != nil {
@@ -267,14 +267,11 @@ func (l *Language) checked(expr string, unchecked bool) (*Expression, *cel.Ast, 
 	if unchecked {
 		x.tree = l.words.ResolveNames(tree)
 	} else {
-		checked, errs := checker.Check(tree, parsed.Source(), l.check)
-		if len(errs.GetErrors()) > 0 {
-			return nil, nil, errors.New(cel.NewIssuesWithSourceInfo(errs, tree.SourceInfo()).String())
-		}
-		x.tree = checked
-		if err := l.words.Env.Validate(checked, parsed.Source()); err != nil {
+		checked, err := l.words.Env.CheckTree(parsed, l.check)
+		if err != nil {
 			return nil, nil, err
 		}
+		x.tree = checked
 	}
 	if l.allowed != nil {
 		if err := l.allowed.Verify(expr, x.tree); err != nil {

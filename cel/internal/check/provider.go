@@ -12,9 +12,10 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file gives cel-go's checker the types of schemas. An object type has a name that rules
-// cannot write, so that they cannot depend on it. Two objects at different places have different
-// types, even if their members are equal.
+// This file gives cel-go's checker the types of schemas. Two objects at different places have
+// different types, even if their members are equal. The types of rules have names that rules cannot
+// write, so that they cannot depend on them. Errors show upstream's names instead: the type of the
+// root, and the path within it.
 
 // Provider gives cel-go the types of schemas. It is safe for concurrent use.
 type Provider struct {
@@ -56,8 +57,9 @@ func (p *Provider) forget() {
 // NewVariable declares a variable.
 func NewVariable(name string, t *types.Type) *decls.VariableDecl { return decls.NewVariable(name, t) }
 
-// add adds t and the types below, and returns the checker's type.
-func (p *Provider) add(t *val.Type) *types.Type {
+// add adds t and the types below, and returns the checker's type. An object without a name gets a
+// number.
+func (p *Provider) add(t *val.Type, name string) *types.Type {
 	if t == nil {
 		return nil
 	}
@@ -81,17 +83,25 @@ func (p *Provider) add(t *val.Type) *types.Type {
 	case val.Duration:
 		out = types.DurationType
 	case val.List:
-		out = types.NewListType(p.add(t.Elem))
+		out = types.NewListType(p.add(t.Elem, within(name, "@idx")))
 	case val.Map:
-		out = types.NewMapType(types.StringType, p.add(t.Elem))
+		out = types.NewMapType(types.StringType, p.add(t.Elem, within(name, "@elem")))
 	case val.Object:
-		name := "object " + strconv.Itoa(len(p.objects)+1)
+		named := name != ""
+		if !named {
+			name = "object " + strconv.Itoa(len(p.objects)+1)
+		}
 		out = types.NewObjectType(name)
 		p.objects[name] = t
 		// Set before the members are added, because a member may refer to the object.
 		p.cel[t] = out
 		for i := range t.Fields {
-			p.add(t.Fields[i].Type)
+			member := ""
+			if named {
+				member, _ = val.Escape(t.Fields[i].Name)
+				member = within(name, member)
+			}
+			p.add(t.Fields[i].Type, member)
 		}
 	default:
 		out = types.DynType
@@ -100,11 +110,32 @@ func (p *Provider) add(t *val.Type) *types.Type {
 	return out
 }
 
-// CelType returns the checker's type of t.
+// within returns the name of a type within the type with that name, "" if that has none.
+func within(name, member string) string {
+	if name == "" {
+		return ""
+	}
+	return name + "." + member
+}
+
+// CelType returns the checker's type of t, whose object types have names that rules cannot write.
 func (p *Provider) CelType(t *val.Type) *types.Type {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.add(t)
+	return p.add(t, "")
+}
+
+// NamedType is CelType with upstream's names: the root is called prefix and a number, in place of
+// which upstream has the time, and an object within it is called by its path. A type that was added
+// before keeps its names.
+func (p *Provider) NamedType(t *val.Type, prefix string) *types.Type {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name := prefix + "1"
+	for n := 2; p.objects[name] != nil; n++ {
+		name = prefix + strconv.Itoa(n)
+	}
+	return p.add(t, name)
 }
 
 // FindStructType finds an object type by its name.

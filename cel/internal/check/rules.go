@@ -1,6 +1,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -70,20 +71,54 @@ func (r *RuleChecker) Checker(self *val.Type, optional bool) (*checker.Env, erro
 	if r.last.env != nil && r.last.self == self && r.last.optional == optional {
 		return r.last.env, nil
 	}
-	c, err := NewChecker(r.decls.Base, r.Provider, r.decls.Check)
+	c, err := r.decls.checkerOf(r.Provider, r.Provider.CelType(self), optional)
 	if err != nil {
-		return nil, err
-	}
-	t := r.Provider.CelType(self)
-	old := t
-	if optional {
-		old = types.NewOptionalType(t)
-	}
-	if err := c.AddIdents(NewVariable("self", t), NewVariable("oldSelf", old)); err != nil {
 		return nil, err
 	}
 	r.last = lastChecker{self, optional, c}
 	return c, nil
+}
+
+// checkerOf returns cel-go's checker with self and oldSelf, whose types the provider has.
+func (e *Declarations) checkerOf(p *Provider, self *types.Type, optional bool) (*checker.Env, error) {
+	c, err := NewChecker(e.Base, p, e.Check)
+	if err != nil {
+		return nil, err
+	}
+	old := self
+	if optional {
+		old = types.NewOptionalType(self)
+	}
+	return c, c.AddIdents(NewVariable("self", self), NewVariable("oldSelf", old))
+}
+
+// CheckTree checks the types of a parsed expression, and what cel-go's validators look for.
+func (e *Declarations) CheckTree(parsed *cel.Ast, env *checker.Env) (*ast.AST, error) {
+	tree := parsed.NativeRep()
+	checked, errs := checker.Check(tree, parsed.Source(), env)
+	if len(errs.GetErrors()) > 0 {
+		return nil, errors.New(cel.NewIssuesWithSourceInfo(errs, tree.SourceInfo()).String())
+	}
+	return checked, e.Validate(checked, parsed.Source())
+}
+
+// namedError returns the error of a rule with upstream's names of types, which depend on the node
+// that has the rule. found is the error with names that rules cannot write: it stays if there is none
+// with upstream's, because the rule writes one.
+func (e *Declarations) namedError(found error, parser *cel.Env, expr string, self *val.Type, o CompileOptions) error {
+	p := NewProvider(e)
+	env, err := e.checkerOf(p, p.NamedType(self, "selfType"), o.OptionalOldSelf)
+	if err != nil {
+		return found
+	}
+	parsed, issues := parser.Parse(expr)
+	if issues.Err() != nil {
+		return found
+	}
+	if _, err := e.CheckTree(parsed, env); err != nil {
+		return err
+	}
+	return found
 }
 
 // Check parses and checks an expression with cel-go. parsed is the form of the result that cel-go
@@ -116,13 +151,8 @@ func (r *RuleChecker) checkIn(parser *cel.Env, expr string, self *val.Type, o Co
 	if err != nil {
 		return nil, nil, fmt.Errorf("%scompilation failed: %w", prefix, err)
 	}
-	tree := parsed.NativeRep()
-	checked, errs := checker.Check(tree, parsed.Source(), env)
-	if len(errs.GetErrors()) > 0 {
-		return nil, nil, fmt.Errorf("%scompilation failed: %s", prefix, cel.NewIssuesWithSourceInfo(errs, tree.SourceInfo()))
-	}
-	if err := r.decls.Validate(checked, parsed.Source()); err != nil {
-		return nil, nil, fmt.Errorf("%scompilation failed: %w", prefix, err)
+	if checked, err = r.decls.CheckTree(parsed, env); err != nil {
+		return nil, nil, fmt.Errorf("%scompilation failed: %w", prefix, r.decls.namedError(err, parser, expr, self, o))
 	}
 	output := checked.GetType(checked.Expr().ID())
 	switch {
@@ -131,7 +161,7 @@ func (r *RuleChecker) checkIn(parser *cel.Env, expr string, self *val.Type, o Co
 	case o.Want == StringResult && !output.IsExactType(types.StringType):
 		return nil, nil, fmt.Errorf("messageExpression must evaluate to a string")
 	}
-	*tree = *checked // EstimateParsed needs the tree that Parse returned
+	*parsed.NativeRep() = *checked // EstimateParsed needs the tree that Parse returned
 	return checked, parsed, nil
 }
 
