@@ -277,6 +277,9 @@ func (w *write) validate(next, old *jsondoc.Doc, scope schema.Scope, sent kschem
 	if w.Validated != nil {
 		w.Validated(w.ref.Version, schema.Validated{New: next, Old: old, Scope: scope, Errors: result.Errors})
 	}
+	if len(result.UnusedMessages) > 0 && w.MessagesUnused != nil {
+		w.MessagesUnused(w.ref.Version, result.UnusedMessages)
+	}
 	if len(result.Errors) > 0 {
 		err := status.Invalid(sent, strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
 		if o != nil && o.Explain != "" {

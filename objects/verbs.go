@@ -77,6 +77,10 @@ type Config struct {
 	// Validated is called with each object that was validated, whatever was found. The objects are valid
 	// until it returns. If nil, nobody wants to know.
 	Validated func(v *kind.Version, o schema.Validated)
+
+	// MessagesUnused is called with the messageExpressions of an object's rules that failed, if there
+	// are some. If nil, they are dropped.
+	MessagesUnused func(v *kind.Version, unused []schema.UnusedMessage)
 }
 
 // Verbs are the verbs on stored objects. They are safe for concurrent use.

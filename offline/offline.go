@@ -47,6 +47,7 @@ type Server struct {
 	local   *server.Local
 	store   *trial
 	notes   map[string]string // audit annotations of the last request
+	unused  []string          // warnings of the last request: messageExpressions that failed
 	ensured map[string]bool   // namespaces that exist
 	roles   bool              // roles decide what users may do
 
@@ -68,6 +69,12 @@ func Open(ctx context.Context) (*Server, error) {
 		Validated: func(v *kind.Version, o validation.Validated) {
 			if s.validated != nil {
 				s.validated(v, o)
+			}
+		},
+		MessagesUnused: func(_ *kind.Version, unused []validation.UnusedMessage) {
+			s.unused = nil // the last attempt of a write counts
+			for _, m := range unused {
+				s.unused = append(s.unused, fmt.Sprintf("%s: the messageExpression %q has no effect on this object: %s", m.Field, m.Expression, m.Reason))
 			}
 		},
 	})

@@ -230,7 +230,7 @@ func (s *Server) send(ctx context.Context, q *call) error {
 		return err
 	}
 	w := &reply{header: http.Header{}}
-	s.notes = nil
+	s.notes, s.unused = nil, nil
 	s.validated = q.Validated
 	defer func() { s.validated = nil }()
 	s.local.Asked()
@@ -244,6 +244,7 @@ func (s *Server) send(ctx context.Context, q *call) error {
 	for _, warning := range warnings {
 		a.Warnings = append(a.Warnings, warning.Text)
 	}
+	a.Warnings = append(a.Warnings, s.unused...)
 	a.Annotations = byPolicies(s.notes)
 	if w.code < 400 {
 		if q.operation != Delete {

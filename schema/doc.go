@@ -83,11 +83,21 @@ const (
 type Result struct {
 	Errors   field.ErrorList
 	Warnings []string
-	Compared time.Duration // the time of comparing old and new values, for ratcheting
+	// UnusedMessages are the messageExpressions without a usable result, at most maxUnusedMessages.
+	// Their errors and warnings have the message of the rule, or the rule itself.
+	UnusedMessages []UnusedMessage
+	Compared       time.Duration // the time of comparing old and new values, for ratcheting
 	// KnownValid: the whole object was validated without ratcheting, and every string parses as its
 	// declared format. An update need not validate the parts that it keeps: see [Kept].
 	KnownValid bool
 	Spent      uint64 // the greatest cost of the rules of a KnownValid object, in cost units
+}
+
+// UnusedMessage is a messageExpression whose result was not used.
+type UnusedMessage struct {
+	Field      string // the path of the error
+	Expression string
+	Reason     string // why, in upstream's words
 }
 
 // Reason explains why a rule refused a value.

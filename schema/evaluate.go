@@ -29,6 +29,9 @@ const (
 	ruleErrPrefix = "rule compile error: "
 )
 
+// maxUnusedMessages is the greatest number of UnusedMessages in a Result.
+const maxUnusedMessages = 8
+
 // site is a value with rules, and its old value.
 type site struct {
 	n      *node
@@ -390,11 +393,14 @@ func (s *slowRules) failed(n *node, path *field.Path, x jsondoc.Value, rule *rul
 			s.add(&s.Errors, e)
 		}
 	}
-	detail, fatal := s.message(n, rule, source)
+	detail, unused, fatal := s.message(n, rule, source)
 	if fatal != "" {
 		report(field.Invalid(path, n.typ, fatal))
 		s.done = true
 		return
+	}
+	if unused != "" && len(s.UnusedMessages) < maxUnusedMessages {
+		s.UnusedMessages = append(s.UnusedMessages, UnusedMessage{path.String(), source.MessageExpression, unused})
 	}
 	if detail == "" {
 		if detail = nameOf(source); source.Message == "" {
@@ -408,12 +414,13 @@ func (s *slowRules) failed(n *node, path *field.Path, x jsondoc.Value, rule *rul
 	report(reasonError(path, value, detail, source.Reason))
 }
 
-// message evaluates the messageExpression of a rule. It returns "" if there is none or if its
-// result is unusable. A text in fatal ends the validation: the cost exceeded a limit.
-func (s *slowRules) message(n *node, rule *rule, source *apiextv1.ValidationRule) (text, fatal string) {
+// message evaluates the messageExpression of a rule. All results are "" if there is none. If its
+// result is unusable, unused is the reason. A text in fatal ends the validation: the cost exceeded a
+// limit.
+func (s *slowRules) message(n *node, rule *rule, source *apiextv1.ValidationRule) (text, unused, fatal string) {
 	program := rule.more().message
 	if program == nil {
-		return "", ""
+		return "", "", ""
 	}
 	// oldSelf is as for the node's other rules, never an optional value. If the expression
 	// therefore fails, its cost counts nevertheless.
@@ -422,20 +429,28 @@ func (s *slowRules) message(n *node, rule *rule, source *apiextv1.ValidationRule
 	v, cost, err := program.Eval(s.ctx, &s.act, CallLimit)
 	s.act.HasOldSelf, s.act.PlainOldSelf = had, false
 	if cost > uint64(s.budget) || s.act.Overdrawn() {
-		return "", "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
+		return "", "", "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
 	}
 	if errors.Is(err, cel.ErrCostLimit) {
-		return "", fmt.Sprintf("no further validation rules will be run due to call cost exceeds limit for messageExpression: %q", source.MessageExpression)
+		return "", "", fmt.Sprintf("no further validation rules will be run due to call cost exceeds limit for messageExpression: %q", source.MessageExpression)
 	}
 	s.budget -= int64(cost)
-	if err != nil || v.Kind() != cel.KindString {
-		return "", ""
+	switch {
+	case err != nil:
+		return "", fmt.Sprintf("messageExpression evaluation failed due to: %v", err), ""
+	case v.Kind() != cel.KindString:
+		return "", "messageExpression failed to convert to string", ""
 	}
 	text = strings.TrimSpace(v.Str())
-	if len(text) > maxMessage || strings.Contains(text, "\n") {
-		return "", ""
+	switch {
+	case len(text) > maxMessage:
+		return "", fmt.Sprintf("messageExpression beyond allowable length of %d", maxMessage), ""
+	case strings.Contains(text, "\n"):
+		return "", "messageExpression should not contain line breaks", ""
+	case text == "":
+		return "", "messageExpression should evaluate to a non-empty string", ""
 	}
-	return strings.Clone(text), ""
+	return strings.Clone(text), "", ""
 }
 
 // reasonError returns an error of the type that the rule's reason names.

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -85,6 +86,36 @@ func TestFacts(t *testing.T) {
 		}
 		if got := lines(code.explain(context.Background(), d, old, Whole, nil, nil).Errors); !slices.Equal(got, row.errs) {
 			t.Errorf("%s: the slow path alone: got\n  %s", row.where, strings.Join(got, "\n  "))
+		}
+	}
+}
+
+// TestUnusedMessages checks the reasons for which a messageExpression is not used, for errors and for
+// errors that ratcheting turns into warnings.
+func TestUnusedMessages(t *testing.T) {
+	const of = `{type: object, properties: {a: {type: object, properties: {b: {type: string}, c: {type: string}}, x-kubernetes-validations: [{rule: "false", message: m, messageExpression: "%s"}]}}}`
+	for _, c := range []struct {
+		where              string
+		expression, reason string
+	}{
+		{here(), "'x' + self.b", ""},
+		{here(), "self.c", "messageExpression evaluation failed due to: no such key: c"},
+		{here(), "self.b.substring(9)", "messageExpression evaluation failed due to: index out of range: 9"},
+		{here(), "'x' + self.b + '\\\\n' + self.b", "messageExpression should not contain line breaks"},
+		{here(), "'  '", "messageExpression should evaluate to a non-empty string"},
+		{here(), "[" + strings.TrimSuffix(strings.Repeat("'0123456789', ", 520), ", ") + "].join(self.b)", "messageExpression beyond allowable length of 5120"},
+	} {
+		p := compileYAML(t, fmt.Sprintf(of, c.expression), Options{Resource: true})
+		d := object(t, p, `{"a":{"b":"x"}}`)
+		for _, old := range []string{"", `{"a":{"b":"x"}}`} {
+			r := p.Validate(context.Background(), d, object(t, p, old), Whole)
+			var want []UnusedMessage
+			if c.reason != "" {
+				want = []UnusedMessage{{Field: "a", Expression: strings.ReplaceAll(c.expression, `\\`, `\`), Reason: c.reason}}
+			}
+			if !slices.Equal(r.UnusedMessages, want) || len(r.Errors)+len(r.Warnings) != 1 {
+				t.Errorf("%s: on %q: got %.300q, errors %s and warnings %q, want %.300q", c.where, old, r.UnusedMessages, lines(r.Errors), r.Warnings, want)
+			}
 		}
 	}
 }

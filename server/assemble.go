@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,8 @@ type parts struct {
 	guards func(chain authz.Authorizer) (requests, policies authz.Authorizer)
 	// validated, if not nil, receives each object that was validated.
 	validated func(v *kind.Version, o schema.Validated)
+	// messagesUnused, if not nil, receives messageExpressions that failed.
+	messagesUnused func(v *kind.Version, unused []schema.UnusedMessage)
 }
 
 // assemble builds the server. s.authn must be set.
@@ -77,8 +80,8 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Admission:      s.admission(p.plugins, p.pluginConfigs, static, policies),
 		AwaitDecisions: s.await,
 		Grow:           s.grow,
-		Validated:      p.validated,
 		AwaitKinds:     s.awaitKinds(),
+		Validated:      p.validated, MessagesUnused: p.messagesUnused,
 	})
 	if seats := c.seats(); seats > 0 && !c.DisableFairness {
 		s.flow = flow.New(flow.Config{Seats: seats, Metrics: s.metrics, Logger: s.logger})
@@ -184,6 +187,17 @@ func (s *Server) ensurePriorityClasses(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// levelMessages is the level of messageExpressions that failed: --v 2, as upstream.
+const levelMessages = slog.Level(-2)
+
+// logUnusedMessages logs messageExpressions that failed.
+func (s *Server) logUnusedMessages(v *kind.Version, unused []schema.UnusedMessage) {
+	for _, m := range unused {
+		s.logger.Log(context.Background(), levelMessages, "messageExpression evaluation failed",
+			"kind", v.GVK().String(), "field", m.Field, "messageExpression", m.Expression, "error", m.Reason)
+	}
 }
 
 // writer returns the verbs as the server's own parts use them, with a field manager.

@@ -49,6 +49,8 @@ type LocalConfig struct {
 	Record func(e *audit.Event)
 	// Validated, if not nil, receives each object that was validated: see [objects.Config].
 	Validated func(v *kind.Version, o schema.Validated)
+	// MessagesUnused, if not nil, receives messageExpressions that failed: see [objects.Config].
+	MessagesUnused func(v *kind.Version, unused []schema.UnusedMessage)
 }
 
 // OpenLocal opens a Local server.
@@ -84,7 +86,7 @@ func (l *Local) open(ctx context.Context, c LocalConfig) error {
 		return err
 	}
 	s.authn = authn.Func(func(*http.Request, []string) (*authn.Response, error) { return administrator, nil })
-	p := &parts{store: l.store, plugins: on, pluginConfigs: new(pluginConfigs), authorization: chain, converter: newEcho, validated: c.Validated}
+	p := &parts{store: l.store, plugins: on, pluginConfigs: new(pluginConfigs), authorization: chain, converter: newEcho, validated: c.Validated, messagesUnused: c.MessagesUnused}
 	if c.Record != nil {
 		everything := &audit.Policy{Rules: []audit.PolicyRule{{Level: audit.Metadata, OmitStages: []audit.Stage{audit.RequestReceived}}}}
 		p.recorder = audit.NewAuditor(everything, recorder(c.Record), audit.NewMetrics(s.metrics), s.logger)

@@ -66,6 +66,27 @@ func TestTokensAreNotLogged(t *testing.T) {
 	}
 }
 
+// TestUnusedMessagesAreLogged checks that the log has each messageExpression that failed, at --v 2 and
+// not below.
+func TestUnusedMessagesAreLogged(t *testing.T) {
+	for level, want := range map[slog.Level]int{-1: 0, -2: 1} {
+		var log bytes.Buffer // read after the server has ended
+		r := start(t, Config{Store: mem.New(mem.Options{}), Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))})
+		r.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+			"metadata":{"name":"things.example.com"},"spec":{"group":"example.com","scope":"Cluster","names":{"kind":"Thing","plural":"things"},
+			"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object",
+			"properties":{"a":{"type":"string"}},"x-kubernetes-validations":[{"rule":"false","message":"m","messageExpression":"self.a"}]}}}}}]}}`)
+		if code, body := r.call(r.client, "POST", "/apis/example.com/v1/things", `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"x"},"spec":{}}`); code != 422 || !strings.Contains(body, "spec: Invalid value: m") {
+			t.Errorf("got %d %s", code, body)
+		}
+		r.end()
+		const line = `msg="messageExpression evaluation failed" kind="example.com/v1, Kind=Thing" field=spec messageExpression=self.a error="messageExpression evaluation failed due to: no such key: a"`
+		if n := strings.Count(log.String(), line); n != want {
+			t.Errorf("level %d: got %d lines, want %d; log:\n%s", level, n, want, log.String())
+		}
+	}
+}
+
 // TestLogLinesAreFewAndWhole holds that clients can neither fill the log with requests nor write lines of their own into it.
 func TestLogLinesAreFewAndWhole(t *testing.T) {
 	var log bytes.Buffer // read after the server has ended

@@ -359,7 +359,8 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.swept.conversions = conversion.NewMetrics(s.metrics)
-	err = s.assemble(ctx, &parts{store: s.store, plugins: on, pluginConfigs: configs, authorization: chain, authorizationText: text, recorder: recorder, converter: s.converters(s.swept.conversions)})
+	err = s.assemble(ctx, &parts{store: s.store, plugins: on, pluginConfigs: configs, authorization: chain, authorizationText: text, recorder: recorder, converter: s.converters(s.swept.conversions),
+		messagesUnused: s.logUnusedMessages})
 	if err != nil {
 		return err
 	}

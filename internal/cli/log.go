@@ -14,10 +14,10 @@ import (
 const maxLogged = 8 << 10
 
 // newLogger returns a logger for a format. Verbosity n includes messages of level -n; from 4 on,
-// debug messages are included. Longer texts than maxLogged are shortened.
+// these are debug messages, too. Longer texts than maxLogged are shortened.
 func newLogger(w io.Writer, format string, verbosity int) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{ReplaceAttr: shorten}
-	if verbosity >= 4 {
+	if verbosity > 0 {
 		o.Level = slog.Level(-verbosity)
 	}
 	switch format {

@@ -195,7 +195,7 @@ func serveFlags(c *server.Config, authentication *authnValues, format, memoryLim
 	auditFlags(groups.set("Audit"), c)
 	f = groups.set("Log")
 	f.StringVar(format, "logging-format", "text", "`format` of the log: text or json")
-	f.IntVarP(verbosity, "v", "v", 0, "`level` of detail: 0; 4 for debug messages; 5 to log requests that no RBAC rule allows")
+	f.IntVarP(verbosity, "v", "v", 0, "`level` of detail: 0; 2 to log each messageExpression that fails; 4 for debug messages; 5 to log requests that no RBAC rule allows")
 	return groups
 }
 
