@@ -153,6 +153,10 @@ func (e *embedded) begin(c Config) (err error) {
 	}
 	if snaps, _ := filepath.Glob(filepath.Join(c.DataDir, memberDir, snapDir, "*.snap")); len(snaps) == 0 {
 		e.EtcdServer.ForceSnapshot() // see keepLittle
+	} else {
+		// A member alone need not wait for others: etcd lets one tick less than this pass at once, which is
+		// the longest time after which raft elects. The field has no other effect on a member alone.
+		e.EtcdServer.Cfg.ElectionTicks = 2 * electionTicks
 	}
 	e.EtcdServer.Start()
 	return nil

@@ -28,6 +28,19 @@ const commitBytes = 16 << 20
 
 // rebuild writes the records of a snapshot to a new snapshot.
 func rebuild(file, to string, log *zap.Logger) error {
+	return writeSnapshot(to, log, func(put func(bucket backend.Bucket, key, value []byte)) error {
+		_, err := readSnapshot(file, func(name string, key, value []byte) error {
+			if bucket, ok := rebuiltBuckets[name]; ok {
+				put(bucket, key, bytes.Clone(value)) // the database clones the key
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+// writeSnapshot writes a new snapshot with the records that fill puts, sorted in each bucket.
+func writeSnapshot(to string, log *zap.Logger, fill func(put func(bucket backend.Bucket, key, value []byte)) error) error {
 	c := backend.DefaultBackendConfig(log)
 	c.Path, c.UnsafeNoFsync = to, true
 	b := backend.New(c)
@@ -37,19 +50,14 @@ func rebuild(file, to string, log *zap.Logger) error {
 		tx.UnsafeCreateBucket(bucket)
 	}
 	written := 0
-	_, err := readSnapshot(file, func(name string, key, value []byte) error {
-		bucket, ok := rebuiltBuckets[name]
-		if !ok {
-			return nil
-		}
-		tx.UnsafeSeqPut(bucket, key, bytes.Clone(value)) // the database clones the key
+	err := fill(func(bucket backend.Bucket, key, value []byte) {
+		tx.UnsafeSeqPut(bucket, key, value)
 		if written += len(key) + len(value); written >= commitBytes {
 			written = 0
 			tx.Unlock()
 			tx.Commit()
 			tx.LockOutsideApply()
 		}
-		return nil
 	})
 	tx.Unlock()
 	if err := errors.Join(err, b.Close()); err != nil {

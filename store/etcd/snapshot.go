@@ -18,6 +18,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/zap"
 
 	"github.com/keelson-io/keelson/store"
 )
@@ -210,29 +211,36 @@ func fillPart(file, part string, logger *slog.Logger) error {
 			return err
 		}
 	}
-	rebuilt, to := filepath.Join(part, rebuiltFile), filepath.Join(part, restoredDir)
+	rebuilt := filepath.Join(part, rebuiltFile)
+	to := filepath.Join(part, restoredDir)
+	err = layOut(rebuilt, to, logger, snapshot.RestoreConfig{RevisionBump: revisionBump, MarkCompacted: true},
+		func(log *zap.Logger) error { return rebuild(file, rebuilt, log) })
+	if err != nil {
+		return err
+	}
+	return syncDir(to)
+}
+
+// layOut writes a snapshot to a file, and etcd's files for it into a directory. c has the options of
+// the restore.
+func layOut(file, to string, logger *slog.Logger, c snapshot.RestoreConfig, write func(*zap.Logger) error) error {
 	died := make(chan error, 1)
 	go func() {
 		// This runs in its own goroutine, because etcd reports a failed write by ending the
 		// goroutine.
 		debug.SetPanicOnFault(true)
 		log := newLogger(logger, new(atomic.Bool), func(err error) { died <- err })
-		c := serverConfig(Config{DataDir: to}, log)
+		s := serverConfig(Config{DataDir: to}, log)
+		c.SnapshotPath, c.OutputDataDir = file, to
+		c.Name, c.PeerURLs, c.InitialCluster, c.InitialClusterToken = s.Name, s.PeerURLs.StringSlice(), s.InitialPeerURLsMap.String(), s.InitialClusterToken
 		died <- guard(func() error {
-			if err := rebuild(file, rebuilt, log); err != nil {
+			if err := write(log); err != nil {
 				return err
 			}
-			return snapshot.NewV3(log).Restore(snapshot.RestoreConfig{
-				SnapshotPath: rebuilt, OutputDataDir: to,
-				Name: c.Name, PeerURLs: c.PeerURLs.StringSlice(), InitialCluster: c.InitialPeerURLsMap.String(), InitialClusterToken: c.InitialClusterToken,
-				RevisionBump: revisionBump, MarkCompacted: true,
-			})
+			return snapshot.NewV3(log).Restore(c)
 		})
 	}()
-	if err := <-died; err != nil {
-		return err
-	}
-	return syncDir(to)
+	return <-died
 }
 
 // vacant reports whether a snapshot can be restored to a directory: it does not exist, or has only
