@@ -240,11 +240,34 @@ func (a *Allocator) mendService(ctx context.Context, services, ips *kind.Kind, k
 			}
 		}
 		a.Logger.Info("address of a service was not reserved", "service", namespace+"/"+name, "address", ip)
-		if _, err := a.create(ctx, addr, of); err != nil && !errors.Is(err, errTaken) {
+		if err := a.reserveFor(ctx, services, key, addr, of); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// reserveFor reserves an address for a stored service that has it. The cache may lag behind the
+// deletion of the service by another server, which has then released the address.
+func (a *Allocator) reserveFor(ctx context.Context, services *kind.Kind, key string, addr netip.Addr, of networkingv1.ParentReference) error {
+	has := func() (bool, error) {
+		s, err := a.load(ctx, services, key)
+		return s != nil && slices.Contains(s.ips, addr.String()), err
+	}
+	if ok, err := has(); !ok || err != nil {
+		return err
+	}
+	uid, err := a.create(ctx, addr, of)
+	if errors.Is(err, errTaken) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if ok, err := has(); ok || err != nil {
+		return err
+	}
+	return a.remove(ctx, a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses"), addr.String(), uid)
 }
 
 // isManaged reports whether an IPAddress has the labels of the IPAddresses of services.
