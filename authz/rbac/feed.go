@@ -65,30 +65,33 @@ func (k keeper) Change(kind string, objects []feed.Object) error {
 }
 
 // decodeChange returns the change that an object is. One that is gone, or cannot be
-// read, grants nothing.
-func decodeChange(kind string, o *feed.Object) (c Change, err error) {
+// read, grants nothing. Of the metadata it has the name only.
+func decodeChange(kind string, o *feed.Object) (Change, error) {
 	gone := goneChange(kind, key{o.Namespace, o.Name})
 	if o.JSON == nil {
 		return gone, nil
 	}
-	switch kind {
-	case "Role":
-		c.Role = new(rbacv1.Role)
-		err = json.Unmarshal(o.JSON, c.Role)
-	case "ClusterRole":
-		c.ClusterRole = new(rbacv1.ClusterRole)
-		err = json.Unmarshal(o.JSON, c.ClusterRole)
-	case "RoleBinding":
-		c.RoleBinding = new(rbacv1.RoleBinding)
-		err = json.Unmarshal(o.JSON, c.RoleBinding)
-	case "ClusterRoleBinding":
-		c.ClusterRoleBinding = new(rbacv1.ClusterRoleBinding)
-		err = json.Unmarshal(o.JSON, c.ClusterRoleBinding)
-	default:
-		err = fmt.Errorf("kind %s is none of RBAC", kind)
+	var has struct {
+		Rules    []rbacv1.PolicyRule `json:"rules"`
+		Subjects []rbacv1.Subject    `json:"subjects"`
+		RoleRef  rbacv1.RoleRef      `json:"roleRef"`
 	}
-	if err != nil {
+	if err := json.Unmarshal(o.JSON, &has); err != nil {
 		return gone, err
+	}
+	c := goneChange(kind, key{o.Namespace, o.Name})
+	c.Gone = false
+	switch {
+	case c.Role != nil:
+		c.Role.Rules = has.Rules
+	case c.ClusterRole != nil:
+		c.ClusterRole.Rules = has.Rules
+	case c.RoleBinding != nil:
+		c.RoleBinding.Subjects, c.RoleBinding.RoleRef = has.Subjects, has.RoleRef
+	case c.ClusterRoleBinding != nil:
+		c.ClusterRoleBinding.Subjects, c.ClusterRoleBinding.RoleRef = has.Subjects, has.RoleRef
+	default:
+		return gone, fmt.Errorf("kind %s is none of RBAC", kind)
 	}
 	return c, nil
 }

@@ -134,8 +134,8 @@ func (a *Aggregator) aggregate(ctx context.Context) error {
 
 // gather sets the rules of an aggregated role.
 func (a *Aggregator) gather(ctx context.Context, name string, k *known) error {
-	var now rbacv1.ClusterRole
-	if err := read(a.kind, k.raw, k.rev, &now); err != nil {
+	now, err := a.rules(name, k)
+	if err != nil {
 		return err
 	}
 	selectors, err := parse(k.rule.ClusterRoleSelectors)
@@ -147,8 +147,8 @@ func (a *Aggregator) gather(ctx context.Context, name string, k *known) error {
 		if other == name || !slices.ContainsFunc(selectors, func(s labels.Selector) bool { return s.Matches(k.labels) }) {
 			continue
 		}
-		r := new(rbacv1.ClusterRole)
-		if err := read(a.kind, k.raw, k.rev, r); err != nil {
+		r, err := a.rules(other, k)
+		if err != nil {
 			return err
 		}
 		from = append(from, r)
@@ -157,6 +157,17 @@ func (a *Aggregator) gather(ctx context.Context, name string, k *known) error {
 		return a.write(ctx, name, rules)
 	}
 	return nil
+}
+
+// rules returns a role with its name, labels and rules, which are decoded.
+func (a *Aggregator) rules(name string, k *known) (*rbacv1.ClusterRole, error) {
+	var r struct {
+		Rules []rbacv1.PolicyRule `json:"rules"`
+	}
+	if err := read(a.kind, k.raw, k.rev, &r); err != nil {
+		return nil, err
+	}
+	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: k.labels}, Rules: r.Rules}, nil
 }
 
 // applied is the configuration that is applied to a role.
