@@ -1,6 +1,8 @@
 package quota
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -82,6 +84,12 @@ var aliases = map[schema.GroupResource]corev1.ResourceName{
 	{Resource: "resourcequotas"}:         corev1.ResourceQuotas,
 	{Resource: "replicationcontrollers"}: corev1.ResourceReplicationControllers,
 	{Resource: "secrets"}:                corev1.ResourceSecrets,
+}
+
+// Weighed returns the resources of which more than the number counts, so that an update can change
+// the use.
+func Weighed() []schema.GroupResource {
+	return slices.SortedFunc(maps.Keys(measures), func(a, b schema.GroupResource) int { return cmp.Compare(a.String(), b.String()) })
 }
 
 // MeasureOf returns the measure of a resource, nil if quotas do not count it.

@@ -12,7 +12,8 @@
 //   - A status is written only if the quota has not changed since the objects were counted, so that
 //     no charge is lost that was made meanwhile.
 //   - A quota whose status changed is counted once more, after some seconds, which corrects charges
-//     for objects that were not stored.
+//     for objects that were not stored. Every quota is counted every five minutes, because some use
+//     ends with time alone.
 //   - In a namespace without quotas a change costs only a comparison of its key.
 //
 // [Controller.Run] is the function to call.
@@ -22,7 +23,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +46,9 @@ const (
 	settle = 5 * time.Second
 	// gather is the time for which changes are gathered before the objects are counted.
 	gather = 50 * time.Millisecond
+	// resync is the time after which a quota is counted although nothing has changed, as in
+	// kube-controller-manager (--resource-quota-sync-period).
+	resync = 5 * time.Minute
 )
 
 // API is the part of the API that the controller calls, as a client would.
@@ -62,9 +65,19 @@ type Controller struct {
 	API    API
 	Logger *slog.Logger
 
-	loop   loop.Loop // due are quotas
-	quotas *kind.Kind
-	spaces map[string]map[string]bool // keys of the quotas of each namespace
+	loop    loop.Loop // due are quotas
+	quotas  *kind.Kind
+	weighed []weighed
+	spaces  map[string]map[string]scopes // by namespace, by the key of a quota
+}
+
+// scopes are those of a quota.
+type scopes = []corev1.ScopedResourceSelectorRequirement
+
+// weighed is a resource of which more than the number counts.
+type weighed struct {
+	kind    *kind.Kind
+	measure *quota.Measure
 }
 
 // Run works until ctx ends.
@@ -72,29 +85,42 @@ func (c *Controller) Run(ctx context.Context) {
 	if c.quotas = c.Kinds.Load().Lookup("", "resourcequotas"); c.quotas == nil {
 		return
 	}
+	for _, gr := range quota.Weighed() {
+		if k := c.Kinds.Load().Lookup(gr.Group, gr.Resource); k != nil {
+			c.weighed = append(c.weighed, weighed{k, quota.MeasureOf(gr)})
+		}
+	}
 	c.loop = loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: Name, List: []string{c.quotas.StoragePrefix + "/"},
-		Wants: c.wants, Begin: func() { c.spaces = map[string]map[string]bool{} }, See: c.see, Work: c.work}
+		Wants: c.wants, Begin: func() { c.spaces = map[string]map[string]scopes{} }, See: c.see, Work: c.work}
 	c.loop.Run(ctx)
 }
-
-// replenishing has parts of the keys of resources whose updates may free something.
-var replenishing = []string{"/pods/", "/services/", "/persistentvolumeclaims/"}
 
 // wants reports whether a change is of a quota, or may free something: a deletion, or an update of a
 // resource of which more than the number counts.
 func (c *Controller) wants(e *store.Event) bool {
-	if e.Deleted || strings.HasPrefix(e.Key, c.quotas.StoragePrefix+"/") {
-		return true
+	return e.Deleted || isOf(c.quotas, e.Key) || !e.Created && c.weighedOf(e.Key) != nil
+}
+
+// isOf reports whether a key is that of an object of a kind.
+func isOf(k *kind.Kind, key string) bool {
+	rest, ok := strings.CutPrefix(key, k.StoragePrefix)
+	return ok && strings.HasPrefix(rest, "/")
+}
+
+// weighedOf returns the resource of an object, nil if only the number of its objects counts.
+func (c *Controller) weighedOf(key string) *weighed {
+	for i := range c.weighed {
+		if isOf(c.weighed[i].kind, key) {
+			return &c.weighed[i]
+		}
 	}
-	return slices.ContainsFunc(replenishing, func(part string) bool { return strings.Contains(e.Key, part) })
+	return nil
 }
 
 // see schedules the quotas that a change concerns.
 func (c *Controller) see(e *loop.Change) {
-	if !strings.HasPrefix(e.Key, c.quotas.StoragePrefix+"/") {
-		for key := range c.spaces[namespaceOf(e.Key)] {
-			c.loop.By(key, time.Now().Add(gather))
-		}
+	if !isOf(c.quotas, e.Key) {
+		c.seeObject(e)
 		return
 	}
 	namespace, _ := loop.Place(c.quotas, e.Key)
@@ -107,20 +133,71 @@ func (c *Controller) see(e *loop.Change) {
 		return
 	}
 	if c.spaces[namespace] == nil {
-		c.spaces[namespace] = map[string]bool{}
+		c.spaces[namespace] = map[string]scopes{}
 	}
-	known := c.spaces[namespace][e.Key]
-	c.spaces[namespace][e.Key] = true
+	_, known := c.spaces[namespace][e.Key]
 	for other := range c.spaces[namespace] { // quotas are objects that quotas count
 		if other != e.Key && !known {
 			c.loop.By(other, time.Now().Add(gather))
 		}
 	}
-	if q, err := c.decode(e.Value, e.Rev); err == nil && known && quota.Equal(q.Spec.Hard, q.Status.Hard) {
+	q, err := c.decode(e.Value, e.Rev)
+	if err != nil {
+		c.spaces[namespace][e.Key] = nil
+		c.loop.Add(e.Key) // the work reports the error
+		return
+	}
+	c.spaces[namespace][e.Key] = quota.ScopesOf(q)
+	if known && quota.Equal(q.Spec.Hard, q.Status.Hard) {
 		c.loop.By(e.Key, time.Now().Add(settle))
 		return
 	}
 	c.loop.Add(e.Key)
+}
+
+// seeObject schedules the quotas of the namespace for which an object that was deleted or updated
+// counts differently now.
+func (c *Controller) seeObject(e *loop.Change) {
+	quotas := c.spaces[namespaceOf(e.Key)]
+	if len(quotas) == 0 {
+		return
+	}
+	differs := func(scopes) bool { return true }
+	if w := c.weighedOf(e.Key); w != nil && !e.Deleted {
+		is, was := w.read(e.Value, e.Rev), w.read(e.Prev, e.PrevRev)
+		if is != nil && was != nil && quota.Equal(w.measure.Use(is), w.measure.Use(was)) {
+			differs = func(s scopes) bool { return w.counts(s, is) != w.counts(s, was) }
+		}
+	}
+	for key, s := range quotas {
+		if differs(s) {
+			c.loop.By(key, time.Now().Add(gather))
+		}
+	}
+}
+
+// read decodes a stored object for the measure. It returns nil if it cannot, also because the store
+// does not have the value any more.
+func (w *weighed) read(raw []byte, rev int64) any {
+	if len(raw) == 0 {
+		return nil
+	}
+	d := jsondoc.Get()
+	defer d.Release()
+	if w.kind.Storage.Load(d, raw, rev) != nil {
+		return nil
+	}
+	object, err := w.measure.Read(d)
+	if err != nil {
+		return nil
+	}
+	return object
+}
+
+// counts reports whether a quota with those scopes counts an object.
+func (w *weighed) counts(s scopes, object any) bool {
+	in, err := w.measure.InScopes(s, object)
+	return err == nil && len(in) == len(s)
 }
 
 // namespaceOf returns the segment of a key that is the namespace if the object is in one.
@@ -145,8 +222,19 @@ func (c *Controller) decode(raw []byte, rev int64) (*corev1.ResourceQuota, error
 
 var errChanged = errors.New("the quota changed while objects were counted")
 
-// work writes the status of a quota.
+// work writes the status of a quota, which is due again after some minutes.
 func (c *Controller) work(ctx context.Context, key string) error {
+	err := c.count(ctx, key)
+	if namespace, _ := loop.Place(c.quotas, key); err == nil {
+		if _, ok := c.spaces[namespace][key]; ok {
+			c.loop.By(key, time.Now().Add(resync))
+		}
+	}
+	return err
+}
+
+// count writes the status of a quota.
+func (c *Controller) count(ctx context.Context, key string) error {
 	item, err := c.Store.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
