@@ -60,9 +60,9 @@ type Config struct {
 	// Claimer gives services their addresses. If nil, services keep what they are created with.
 	Claimer Claimer
 
-	// Grow is asked before more is stored: whether n bytes have room in the server's memory.
-	// Privileged are writes of the server and of administrators. If nil, there is room.
-	Grow func(n int64, privileged bool) error
+	// Grow is asked before more is stored: whether n bytes of objects of a kind have room in the
+	// server's memory. Privileged are writes of the server and of administrators. If nil, there is room.
+	Grow func(k *kind.Kind, n int64, privileged bool) error
 
 	// AwaitDecisions waits, for a bounded time, until authorization and the served kinds follow from
 	// a write to objects at a revision. It is called before the write's Outcome is returned. If nil,

@@ -44,9 +44,24 @@ func (s *Server) trackAudit(name string, b audit.Backend) {
 	}
 }
 
-// grow returns an error if there is no memory for n more bytes of what is stored.
-func (s *Server) grow(n int64, privileged bool) error {
+// grow returns an error if there is no memory for n more bytes of objects of a kind. Cluster-scoped
+// objects may take half of the memory for what is stored: no ResourceQuota bounds them, and those who
+// may write some of them must not stop the writes of all namespaces. It returns
+// an error that wraps store.ErrNoMemory.
+func (s *Server) grow(k *kind.Kind, n int64, privileged bool) error {
 	if err := s.memory.Grow(n, privileged); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrNoMemory, err)
+	}
+	if s.memory == nil || privileged || k.Namespaced || s.memory.HasHalf(s.cache.Stored()+n) {
+		return nil
+	}
+	var used int64
+	for k := range s.kinds.Load().All() {
+		if !k.Namespaced {
+			used += s.cache.Resource(k.StoragePrefix).Stored()
+		}
+	}
+	if err := s.memory.GrowHalf("cluster-scoped objects", used, n); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrNoMemory, err)
 	}
 	return nil

@@ -152,11 +152,18 @@ func (g *Governor) used(name string) (n int64) {
 	return n
 }
 
-// ErrStored is the error of a write that Grow refuses.
-type ErrStored struct{ Used, Share int64 }
+// ErrStored is the error of a write that Grow or GrowHalf refuses.
+type ErrStored struct {
+	Of          string // which objects, in the plural; "": all
+	Used, Share int64
+}
 
 func (e *ErrStored) Error() string {
-	return fmt.Sprintf("what is stored takes %d MiB of memory, want at most %d MiB; delete objects, or raise --memory-limit", e.Used>>20, e.Share>>20)
+	what := "what is stored takes"
+	if e.Of != "" {
+		what = e.Of + " take"
+	}
+	return fmt.Sprintf("%s %d MiB of memory, want at most %d MiB; delete objects, or raise --memory-limit", what, e.Used>>20, e.Share>>20)
 }
 
 // Grow reports whether what is stored may grow by n bytes: nil, or *ErrStored. Privileged writers, which are administrators and the
@@ -176,12 +183,25 @@ func (g *Governor) Grow(n int64, privileged bool) error {
 		}
 		return nil
 	}
-	err := &ErrStored{used, share}
+	err := &ErrStored{Used: used, Share: share}
 	if !g.full.Swap(true) {
 		g.logger.Error("writes that store more are refused", "error", err)
 	}
 	g.refusals.WithLabelValues(reasonStored).Inc()
 	return err
+}
+
+// HasHalf reports whether so many bytes of what is stored are at most half of its share.
+func (g *Governor) HasHalf(stored int64) bool { return g == nil || stored <= g.shares.Stored/2 }
+
+// GrowHalf reports whether some objects, which take used bytes, may grow by n bytes within half of
+// the share of what is stored: nil, or *ErrStored.
+func (g *Governor) GrowHalf(of string, used, n int64) error {
+	if g.HasHalf(used + n) {
+		return nil
+	}
+	g.refusals.WithLabelValues(reasonStored).Inc()
+	return &ErrStored{of, used, g.shares.Stored / 2}
 }
 
 // Tight reports whether the memory is tight.
