@@ -44,10 +44,9 @@ func (s *Server) trackAudit(name string, b audit.Backend) {
 	}
 }
 
-// grow returns an error if there is no memory for n more bytes of objects of a kind. Cluster-scoped
-// objects may take half of the memory for what is stored: no ResourceQuota bounds them, and those who
-// may write some of them must not stop the writes of all namespaces. It returns
-// an error that wraps store.ErrNoMemory.
+// grow returns an error that wraps store.ErrNoMemory if objects of the kind cannot grow by n bytes. All
+// cluster-scoped objects together may take half of the memory for stored objects: no ResourceQuota
+// bounds them, and their writers must not stop the writes in all namespaces.
 func (s *Server) grow(k *kind.Kind, n int64, privileged bool) error {
 	if err := s.memory.Grow(n, privileged); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrNoMemory, err)
@@ -57,7 +56,7 @@ func (s *Server) grow(k *kind.Kind, n int64, privileged bool) error {
 	}
 	var used int64
 	for k := range s.kinds.Load().All() {
-		if !k.Namespaced {
+		if !k.Namespaced && k.Storage.Kind == k { // other kinds share its objects
 			used += s.cache.Resource(k.StoragePrefix).Stored()
 		}
 	}

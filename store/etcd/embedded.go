@@ -85,7 +85,7 @@ func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
 
 // openLocked is startEmbedded for the holder of the directory's lock.
 func openLocked(ctx context.Context, c Config) (*embedded, error) {
-	if _, err := createStore(ctx, c); err != nil {
+	if _, err := createStore(c); err != nil {
 		return nil, err
 	}
 	database := filepath.Join(c.DataDir, memberDir, snapDir, dbFile)

@@ -60,18 +60,18 @@ func isDir(path string) bool {
 
 // Create creates an empty store in a directory without one, and reports whether it did. If the
 // process is killed, the directory has no store or a complete one, and the next call continues.
-func Create(ctx context.Context, c Config) (made bool, err error) {
+func Create(_ context.Context, c Config) (made bool, err error) {
 	c = c.withDefaults()
 	lock, err := lockDir(c.DataDir)
 	if err != nil {
 		return false, err
 	}
 	defer lock.Close()
-	return createStore(ctx, c)
+	return createStore(c)
 }
 
 // createStore is Create for the holder of the lock.
-func createStore(ctx context.Context, c Config) (made bool, err error) {
+func createStore(c Config) (made bool, err error) {
 	place, staging := filepath.Join(c.DataDir, memberDir), filepath.Join(c.DataDir, firstDir)
 	exists, err := Exists(c.DataDir)
 	if err != nil {
