@@ -15,6 +15,11 @@ func TestDefaultBounds(t *testing.T) {
 	watch, err := res.Watch(res.Snapshot().Rev(), "") // somebody for whom changes are logged
 	r.must(err)
 	defer watch.Close()
+	logged := func() int {
+		res.log.mu.RLock()
+		defer res.log.mu.RUnlock()
+		return len(res.log.main.events) - res.log.main.head
+	}
 	rev := r.create("g/p/a", "0")
 	revs := []int64{rev}
 	most := 0
@@ -23,15 +28,12 @@ func TestDefaultBounds(t *testing.T) {
 		if n%500 == 0 {
 			revs = append(revs, rev)
 			r.fresh(res)
-			most = max(most, len(res.log.main.events)-res.log.main.head)
+			most = max(most, logged())
 		}
 	}
 	r.fresh(res)
-	res.log.mu.RLock()
-	logged := len(res.log.main.events) - res.log.main.head
-	res.log.mu.RUnlock()
-	if logged > 16_384 || logged < 8_000 || most > 16_384 {
-		t.Errorf("the log has %d changes, and had at most %d, want at most 16,384", logged, most)
+	if n := logged(); n > 16_384 || n < 8_000 || most > 16_384 {
+		t.Errorf("the log has %d changes, and had at most %d, want at most 16,384", n, most)
 	}
 	kept := 0
 	for _, rev := range revs {
