@@ -14,12 +14,14 @@ import (
 
 const (
 	every     = time.Minute // between two messages of a kind that are logged
-	kinds     = 256         // that are told apart
+	kinds     = 256         // that are told apart, unless a Counter says otherwise
 	kindBytes = 1024        // of a message and its attributes that tell kinds apart
 )
 
 // Counter counts messages by kind. Its zero value works.
 type Counter struct {
+	Kinds int // that are told apart; 0 means 256
+
 	mu    sync.Mutex
 	kinds map[string]*kind
 	now   func() time.Time // nil: time.Now
@@ -43,14 +45,18 @@ func (c *Counter) Take(name string) (log bool, repeated int, others bool) {
 	if c.now != nil {
 		now = c.now()
 	}
+	most := c.Kinds
+	if most == 0 {
+		most = kinds
+	}
 	k := c.kinds[name]
-	if k == nil && len(c.kinds) >= kinds {
+	if k == nil && len(c.kinds) >= most {
 		for other, k := range c.kinds {
 			if now.Sub(k.logged) >= every {
 				delete(c.kinds, other)
 			}
 		}
-		if len(c.kinds) >= kinds {
+		if len(c.kinds) >= most {
 			others = true
 			name, k = overflow, c.kinds[overflow]
 		}
@@ -101,6 +107,14 @@ func New(next slog.Handler) *Handler {
 		return h
 	}
 	return &Handler{next: next, counter: new(Counter)}
+}
+
+// Unlimited returns a logger that logs every message, for code that limits its messages with a [Counter] of its own.
+func Unlimited(logger *slog.Logger) *slog.Logger {
+	if h, is := logger.Handler().(*Handler); is {
+		return slog.New(h.next)
+	}
+	return logger
 }
 
 // Enabled implements [slog.Handler].
