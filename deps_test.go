@@ -97,7 +97,7 @@ var arrows = map[string]string{
 	"openapi":                "internal/negotiation kind builtin schema/structural",
 	"api/table":              "jsondoc kind",
 	"objects":                "admission apply authn authn/serviceaccount cache internal/buffer internal/fastpath internal/poison internal/yamljson jsondoc kind meta schema status store",
-	"api":                    "admission api/discovery api/impersonation api/table audit authn authn/serviceaccount authz cache cache/follow crd flow internal/buffer internal/memory internal/negotiation internal/poison internal/selector internal/series internal/yamljson jsondoc kind meta objects openapi status store",
+	"api":                    "admission api/discovery api/impersonation api/table audit authn authn/serviceaccount authz cache cache/follow crd flow internal/buffer internal/memory internal/negotiation internal/often internal/poison internal/selector internal/series internal/yamljson jsondoc kind meta objects openapi status store",
 	"controller/definitions": "cache cache/follow jsondoc kind store crd",
 	"controller/loop":        "cache cache/follow jsondoc kind meta status store",
 	"allocator":              "cache controller/loop jsondoc kind networking meta status store",

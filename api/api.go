@@ -107,6 +107,7 @@ type Handler struct {
 	started   time.Time
 
 	impersonator *impersonation.Impersonator
+	refusals     *refusals
 
 	kinds kindWatch
 
@@ -159,6 +160,7 @@ func New(c Config) *Handler {
 	h.reads.setMost(limitOf(c.MaxReads, DefaultReads))
 	h.writes.setMost(limitOf(c.MaxWrites, DefaultWrites))
 	h.metrics = newMetrics(h.Config.Metrics)
+	h.refusals = newRefusals(h.logger)
 	h.discovery = discovery.New(h.Kinds.Load)
 	h.openapi = openapi.New(h.Kinds.Load)
 	h.health = newHealth(c.Checks)

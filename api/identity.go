@@ -22,7 +22,7 @@ func authenticate(q *request) (bool, error) {
 	}
 	q.h.metrics.authn.observe(response, err, time.Since(began))
 	if err != nil || response == nil {
-		q.h.logger.Debug("Unable to authenticate the request", "path", q.path, "error", err)
+		q.h.refusals.refused(q, err)
 		if errors.Is(err, authn.ErrSpace) {
 			q.warn(authn.ErrSpace.Error())
 		}

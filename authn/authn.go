@@ -151,6 +151,9 @@ func (a aggregate) Error() string {
 			add(more[1])
 			return
 		}
+		if errors.Is(err, errInvalidToken) && !isUnknown(a) {
+			return // the others say more
+		}
 		if text := err.Error(); !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
@@ -175,8 +178,8 @@ func (a aggregate) Unwrap() []error { return a[:] }
 // errNobody refuses a request with an Authorization header that no authenticator knows.
 var errNobody = errors.New("authorization header not accepted by any authenticator")
 
-// errMissing refuses a request without a credential if anonymous requests are not accepted.
-var errMissing = errors.New("no credentials provided")
+// ErrMissing refuses a request without a credential if anonymous requests are not accepted.
+var ErrMissing = errors.New("no credentials provided")
 
 // Standard asks the credentials in order. A request without any credential becomes the anonymous
 // user, if that is accepted at the request's path. An Authorization header counts as a credential,
@@ -191,7 +194,7 @@ func Standard(anonymous Anonymous, credentials ...Authenticator) Authenticator {
 		case len(r.Header["Authorization"]) > 0 && r.Header.Get("Authorization") != "":
 			return nil, errNobody
 		case !anonymous.admits(r.URL.Path):
-			return nil, errMissing
+			return nil, ErrMissing
 		}
 		return anonymousResponse, nil
 	})

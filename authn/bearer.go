@@ -1,6 +1,7 @@
 package authn
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -9,8 +10,6 @@ import (
 )
 
 // This file finds bearer tokens in requests.
-
-var errInvalidToken = errors.New("invalid bearer token")
 
 // spaceWarning is upstream's warning for a header with a second space before the token.
 const spaceWarning = "the provided Authorization header contains extra space before the bearer token, and is ignored"
@@ -34,14 +33,19 @@ func Bearer(tokens Token) Authenticator {
 			}
 			return nil, nil
 		}
-		return known(tokens.AuthenticateToken(r.Context(), token, audiences))
+		return known(r.Context(), tokens, token, audiences)
 	})
 }
 
-// known turns the answer "unknown token" into an error.
-func known(response *Response, err error) (*Response, error) {
+// known authenticates a token, and turns the answer "unknown token" into an error.
+func known(ctx context.Context, tokens Token, token string, audiences []string) (*Response, error) {
+	response, err := tokens.AuthenticateToken(ctx, token, audiences)
 	if response == nil && err == nil {
-		err = errInvalidToken
+		why := "no authenticator knows the token"
+		if issuer := IssuerOf(token); issuer != "" {
+			why += ", which names the issuer " + Quote(issuer)
+		}
+		err = &reason{error: errInvalidToken, detail: why, kind: "no authenticator knows the token"}
 	}
 	if err != nil {
 		return nil, err
@@ -65,7 +69,7 @@ func WebSocket(tokens Token) Authenticator {
 		if token == "" || err != nil {
 			return nil, err
 		}
-		return known(tokens.AuthenticateToken(r.Context(), token, audiences))
+		return known(r.Context(), tokens, token, audiences)
 	})
 }
 
@@ -97,6 +101,30 @@ func protocolToken(headers []string) (string, error) {
 		return "", errors.New("missing additional subprotocol")
 	}
 	return token, nil
+}
+
+// TokensIn returns all texts of a request that may be a secret: the words of its Authorization headers except for the scheme, and
+// tokens among WebSocket subprotocols.
+func TokensIn(r *http.Request) []string {
+	var out []string
+	for _, header := range r.Header["Authorization"] {
+		words := strings.Fields(header)
+		if len(words) > 1 {
+			words = words[1:]
+		}
+		out = append(out, words...)
+	}
+	for _, header := range r.Header["Sec-Websocket-Protocol"] {
+		for protocol := range strings.SplitSeq(header, ",") {
+			if encoded, ok := strings.CutPrefix(strings.TrimSpace(protocol), protocolPrefix); ok {
+				out = append(out, encoded)
+				if decoded, err := base64.RawURLEncoding.DecodeString(encoded); err == nil {
+					out = append(out, string(decoded))
+				}
+			}
+		}
+	}
+	return out
 }
 
 // IsWebSocket reports whether a request asks for a WebSocket (RFC 6455).

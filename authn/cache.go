@@ -139,7 +139,11 @@ func (c *cache) fetch(ctx context.Context, key tokenKey, token string, audiences
 		defer cancel()
 		answered := c.Metrics.fetching()
 		f.response, f.err = c.authenticate(ctx, token, audiences)
-		answered(f.err)
+		if failed := f.err; isUnknown(failed) {
+			answered(nil)
+		} else {
+			answered(failed)
+		}
 		c.finish(key, f)
 	}()
 	return f

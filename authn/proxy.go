@@ -71,7 +71,7 @@ func (p *proxy) Authenticate(r *http.Request, _ []string) (*Response, error) {
 		return nil, nil
 	}
 	if _, err := p.verify(r.TLS.PeerCertificates, time.Now()); err != nil {
-		return nil, err
+		return nil, &reason{error: err, by: "request header proxy", detail: subjects(r.TLS.PeerCertificates[0]), kind: certificateKind(err)}
 	}
 	u := &User{Name: name, UID: firstValue(r.Header, p.UIDHeaders)}
 	for _, header := range p.GroupHeaders {

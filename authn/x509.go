@@ -118,10 +118,27 @@ func (c *clientCerts) Authenticate(r *http.Request, _ []string) (*Response, erro
 	leaf, now := r.TLS.PeerCertificates[0], time.Now()
 	c.metrics.certificate(leaf.NotAfter.Sub(now))
 	response, err := c.verify(r.TLS.PeerCertificates, now)
-	if err != nil && !errors.As(err, new(subjectError)) {
-		return nil, fmt.Errorf("verifying certificate %s failed: %w", certificateID(leaf), err)
+	if err == nil {
+		return response, nil
 	}
-	return response, err
+	kind := certificateKind(err)
+	if !errors.As(err, new(subjectError)) {
+		err = fmt.Errorf("verifying certificate %s failed: %w", certificateID(leaf), err)
+	}
+	return nil, &reason{error: err, by: "client certificate", detail: subjects(leaf), kind: kind}
+}
+
+// certificateKind returns the kind of a reason to refuse a certificate, without texts of the certificate.
+func certificateKind(err error) string {
+	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) {
+		return fmt.Sprintf("%T %d", invalid, invalid.Reason)
+	}
+	return fmt.Sprintf("%T", err)
+}
+
+// subjects names the subject and the issuer of a certificate, for the log.
+func subjects(leaf *x509.Certificate) string {
+	return "subject " + Quote(leaf.Subject.String()) + ", issuer " + Quote(leaf.Issuer.String())
 }
 
 // subjectError describes the subject of a valid certificate that names no user.

@@ -192,7 +192,7 @@ func (s *Server) openTokens(issuers []string, metrics *authn.Metrics) ([]authn.T
 	tokens = append(tokens, serviceaccount.NewToken(serviceaccount.Config{
 		Issuers: issuers, Keys: keys, Audiences: s.audiences, Objects: s.reference, Used: s.markUsed, Metrics: s.metrics}))
 	if c.Authentication.BootstrapTokens {
-		tokens = append(tokens, authn.ForAnyAudience(bootstrap.New(s.secret, s.logger), s.audiences))
+		tokens = append(tokens, authn.ForAnyAudience(bootstrap.New(s.secret), s.audiences))
 	}
 	tokens = append(tokens, authn.ForAnyAudience(s.issuers, s.audiences))
 	if w := c.Authentication.Webhook; w.ConfigFile != "" {
@@ -279,10 +279,14 @@ func (s *Server) readKeys() (*serviceaccount.Keys, error) {
 
 // reference reads the object to which a token is bound.
 func (s *Server) reference(ctx context.Context, resource, namespace, name string) (*serviceaccount.Object, error) {
+	const failed = "Failed to read an object that a service account token names"
 	if s.objects == nil {
-		return nil, errors.New("the server is starting")
+		return nil, authn.Outage("", failed, errors.New("the server is starting"))
 	}
 	t, err := s.objects.TokenReference(ctx, resource, namespace, name)
+	if err != nil && status.From(err).Reason != metav1.StatusReasonNotFound {
+		err = authn.Outage("", failed, err)
+	}
 	if err != nil {
 		return nil, err
 	}

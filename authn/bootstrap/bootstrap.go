@@ -5,15 +5,14 @@
 // namespace kube-system, of type bootstrap.kubernetes.io/token, with its expiry, its permitted
 // uses, and groups in addition to system:bootstrappers. The user is system:bootstrap:<id>.
 //
-// An invalid token is unknown rather than refused, because another authenticator may know it. [New]
-// returns the authenticator.
+// An invalid token is unknown rather than refused, because another authenticator may know it; the log shows
+// why it is invalid. [New] returns the authenticator.
 package bootstrap
 
 import (
 	"context"
 	"crypto/subtle"
 	"fmt"
-	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,22 +36,27 @@ var (
 	groupForm = regexp.MustCompile(`^` + group + `:[a-z0-9:-]{0,255}[a-z0-9]$`)
 )
 
-// New returns the authenticator of bootstrap tokens. It logs why a Secret is not a valid token.
-func New(secrets Secrets, logger *slog.Logger) authn.Token {
+// name names the authenticator in the log.
+const name = "bootstrap token"
+
+// New returns the authenticator of bootstrap tokens.
+func New(secrets Secrets) authn.Token {
 	return authn.TokenFunc(func(ctx context.Context, token string, _ []string) (*authn.Response, error) {
 		words := tokenForm.FindStringSubmatch(token)
 		if words == nil {
 			return nil, nil
 		}
-		id, secret, name := words[1], words[2], "bootstrap-token-"+words[1]
-		kind, data, found, err := secrets(ctx, metav1.NamespaceSystem, name)
-		if err != nil || !found {
-			return nil, err
+		id, secret := words[1], words[2]
+		kind, data, found, err := secrets(ctx, metav1.NamespaceSystem, "bootstrap-token-"+id)
+		switch {
+		case err != nil:
+			return nil, authn.Outage(name, "Failed to read the Secret of a bootstrap token", err)
+		case !found:
+			return nil, authn.Unknown(name, "there is no Secret for it in "+metav1.NamespaceSystem)
 		}
 		groups, err := check(kind, data, id, secret)
 		if err != nil {
-			logger.Debug("bootstrap token is not valid", "secret", name, "error", err)
-			return nil, nil
+			return nil, authn.Unknown(name, err.Error())
 		}
 		user := "system:bootstrap:" + id
 		return &authn.Response{User: &authn.User{Name: user, Groups: authn.WithAuthenticated(user, groups)}}, nil
@@ -67,7 +71,7 @@ func check(kind string, data map[string]string, id, secret string) ([]string, er
 	case subtle.ConstantTimeCompare([]byte(data["token-secret"]), []byte(secret)) != 1:
 		return nil, fmt.Errorf("another token-secret")
 	case data["token-id"] != id:
-		return nil, fmt.Errorf("token-id %q, want %q", data["token-id"], id)
+		return nil, fmt.Errorf("another token-id than the name of its Secret")
 	case data["usage-bootstrap-authentication"] != "true":
 		return nil, fmt.Errorf("usage-bootstrap-authentication is not true")
 	}

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"testing"
 	"time"
+
+	"github.com/keelson-io/keelson/authn"
 )
 
 func TestTokens(t *testing.T) {
@@ -51,10 +52,10 @@ func TestTokens(t *testing.T) {
 		}
 		a := New(func(_ context.Context, namespace, name string) (string, map[string]string, bool, error) {
 			return kind, data, namespace == "kube-system" && name == "bootstrap-token-abcdef", nil
-		}, slog.New(slog.DiscardHandler))
+		})
 		got := ""
 		r, err := a.AuthenticateToken(t.Context(), row.token, nil)
-		if err != nil {
+		if err != nil && (row.want != "" || err.Error() != "invalid bearer token") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if r != nil {
@@ -64,9 +65,20 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, row.want)
 		}
 	}
+	for _, row := range []struct{ token, want string }{
+		{"abcdef.0123456789abcdee", "bootstrap token: invalid bearer token (another token-secret)"},
+		{"abcdeg.0123456789abcdef", "bootstrap token: invalid bearer token (there is no Secret for it in kube-system)"},
+	} {
+		_, err := New(func(_ context.Context, _, name string) (string, map[string]string, bool, error) {
+			return SecretType, good, name == "bootstrap-token-abcdef", nil
+		}).AuthenticateToken(t.Context(), row.token, nil)
+		if got := authn.Reasons(err); len(got) != 1 || got[0].Text != row.want {
+			t.Errorf("%s: got %v, want %s", row.token, got, row.want)
+		}
+	}
 	broken := New(func(context.Context, string, string) (string, map[string]string, bool, error) {
 		return "", nil, false, errors.New("broken")
-	}, nil)
+	})
 	if r, err := broken.AuthenticateToken(t.Context(), token, nil); r != nil || err == nil {
 		t.Errorf("secrets that cannot be read: got %v, %v", r, err)
 	}

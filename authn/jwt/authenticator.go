@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -117,17 +118,18 @@ func (g *generation) health() error {
 
 // AuthenticateToken implements authn.Token.
 func (a *Authenticator) AuthenticateToken(ctx context.Context, token string, _ []string) (*authn.Response, error) {
-	issuers := a.current.Load().issuers
-	if len(issuers) == 0 {
-		return nil, nil
-	}
-	i := issuers[issuerOf(token)]
-	if i == nil {
-		return nil, nil
+	name := issuerOf(token)
+	i := a.current.Load().issuers[name]
+	switch {
+	case i != nil:
+	case !strings.HasPrefix(name, "https://") || slices.Contains(a.options.Disallowed, name):
+		return nil, nil // not a token of such an issuer
+	default:
+		return nil, authn.Unknown("", "the issuer "+authn.Quote(name)+" is not configured")
 	}
 	user, err := i.authenticate(ctx, token)
 	if err != nil {
-		return nil, err
+		return nil, authn.Refused("issuer "+i.Issuer.Issuer.URL, err)
 	}
 	user.Groups = authn.WithAuthenticated(user.Name, user.Groups)
 	return &authn.Response{User: user}, nil

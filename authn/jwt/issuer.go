@@ -40,8 +40,9 @@ type issuer struct {
 	*program
 	hash      string // of the URL, as a metric label
 	metrics   *metrics
-	resolver  *resolver                            // for distributed claims; nil if the mappings need none
-	verifier  atomic.Pointer[oidc.IDTokenVerifier] // nil until the keys have been found
+	config    *oidc.Config
+	resolver  *resolver                   // for distributed claims; nil if the mappings need none
+	found     atomic.Pointer[oidc.KeySet] // nil until the keys have been found
 	unhealthy atomic.Pointer[error]
 }
 
@@ -55,10 +56,10 @@ func newIssuer(ctx context.Context, i Issuer, p *program, o *Options) (*issuer, 
 		return nil, err
 	}
 	out := &issuer{Issuer: i, program: p, hash: reloads.Hash(i.Issuer.URL), metrics: o.metrics}
-	config := &oidc.Config{SkipClientIDCheck: true, SupportedSigningAlgs: o.Algorithms}
-	out.resolver = newResolver(&i, client, config)
+	out.config = &oidc.Config{SkipClientIDCheck: true, SupportedSigningAlgs: o.Algorithms}
+	out.resolver = newResolver(&i, client, out.config)
 	out.unready(fmt.Errorf("oidc: authenticator for issuer %q is not initialized", i.Issuer.URL))
-	go out.discover(ctx, client, config, o.Retry, o.Logger)
+	go out.discover(ctx, client, o.Retry, o.Logger)
 	return out, nil
 }
 
@@ -74,12 +75,12 @@ func (i *issuer) health() error {
 }
 
 // discover fetches the issuer's keys, and tries again until it has them.
-func (i *issuer) discover(ctx context.Context, client *http.Client, config *oidc.Config, retry time.Duration, logger *slog.Logger) {
+func (i *issuer) discover(ctx context.Context, client *http.Client, retry time.Duration, logger *slog.Logger) {
 	ctx = oidc.ClientContext(ctx, client)
 	for {
 		keys, err := i.keys(ctx, client)
 		if err == nil {
-			i.verifier.Store(oidc.NewVerifier(i.Issuer.Issuer.URL, keys, config))
+			i.found.Store(&keys)
 			i.unhealthy.Store(nil)
 			return
 		}
@@ -215,15 +216,37 @@ func (i *issuer) authenticate(ctx context.Context, token string) (*authn.User, e
 	return user, err
 }
 
+// keysFailed is the message in the log if tokens are refused because the issuer does not answer.
+const keysFailed = "Failed to fetch the keys of a token issuer"
+
+// askedKeys is the key set of an issuer during the verification of one token.
+type askedKeys struct {
+	oidc.KeySet
+	unreachable bool // the issuer did not answer with its keys
+}
+
+// VerifySignature verifies the signature of a token. It fetches the keys again if none fits.
+func (k *askedKeys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	payload, err := k.KeySet.VerifySignature(ctx, token)
+	// Only the error of a fetch has a cause.
+	k.unreachable = errors.Unwrap(err) != nil && ctx.Err() == nil
+	return payload, err
+}
+
 // verify verifies the token, resolves distributed claims, and maps the claims.
 func (i *issuer) verify(ctx context.Context, token string) (*authn.User, error) {
-	verifier := i.verifier.Load()
-	if verifier == nil {
-		return nil, errors.New("oidc: authenticator not initialized")
+	found := i.found.Load()
+	if found == nil {
+		return nil, authn.Outage("", keysFailed, errors.New("oidc: authenticator not initialized"))
 	}
-	t, err := verifier.Verify(ctx, token)
+	keys := &askedKeys{KeySet: *found}
+	t, err := oidc.NewVerifier(i.Issuer.Issuer.URL, keys, i.config).Verify(ctx, token)
 	if err != nil {
-		return nil, fmt.Errorf("oidc: verify token: %w", err)
+		err = fmt.Errorf("oidc: verify token: %w", err)
+		if keys.unreachable {
+			err = authn.Outage("", keysFailed, err)
+		}
+		return nil, err
 	}
 	if len(authn.Intersect(i.Issuer.Issuer.Audiences, t.Audience)) == 0 {
 		return nil, fmt.Errorf("oidc: verify token: oidc: expected audience in %q got %q", slices.Sorted(slices.Values(i.Issuer.Issuer.Audiences)), t.Audience)

@@ -50,8 +50,10 @@ func (v *verifier) keptBy(ctx context.Context, token string, public *jwt.Claims,
 	}
 	secret, err := v.Objects(ctx, "secrets", c.Namespace, c.Secret)
 	switch {
-	case err != nil || !secret.Deleted.IsZero():
-		return errors.New("Token has been invalidated")
+	case err != nil:
+		return authn.Because(errors.New("Token has been invalidated"), "secret "+join(c.Namespace, c.Secret), err)
+	case !secret.Deleted.IsZero():
+		return authn.Detailed(errors.New("Token has been invalidated"), fmt.Sprintf("secret %s has been deleted", join(c.Namespace, c.Secret)))
 	case subtle.ConstantTimeCompare([]byte(secret.Token), []byte(token)) == 0:
 		return errors.New("Token does not match server's copy")
 	}

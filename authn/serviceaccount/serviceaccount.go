@@ -196,9 +196,15 @@ func (v *verifier) AuthenticateToken(ctx context.Context, token string, audience
 	if !slices.Contains(v.Issuers, authn.IssuerOf(token)) {
 		return nil, nil
 	}
+	response, err := v.authenticate(ctx, token, audiences)
+	return response, authn.Refused("service account token", err)
+}
+
+// authenticate authenticates a token that names one of the issuers.
+func (v *verifier) authenticate(ctx context.Context, token string, audiences []string) (*authn.Response, error) {
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil {
-		return nil, nil
+		return nil, authn.Unknown("", err.Error())
 	}
 	t, err := v.verify(ctx, parsed)
 	if err != nil {
@@ -378,14 +384,24 @@ func (v *verifier) still(ctx context.Context, resource, kind, namespace string, 
 	}
 	o, err := v.Objects(ctx, resource, namespace, ref.Name)
 	switch {
-	case err != nil, o.deletedBefore(before):
-		return errInvalidated
+	case err != nil:
+		return authn.Because(errInvalidated, kind+" "+join(namespace, ref.Name), err)
+	case o.deletedBefore(before):
+		return authn.Detailed(errInvalidated, fmt.Sprintf("%s %s has been deleted", kind, join(namespace, ref.Name)))
 	case o.UID != ref.UID && kind == "secret":
 		return fmt.Errorf("secret UID (%s) does not match service account secret ref claim (%s)", o.UID, ref.UID)
 	case o.UID != ref.UID:
 		return fmt.Errorf("%s UID (%s) does not match service account %s ref claim (%s)", kind, o.UID, kind, ref.UID)
 	}
 	return nil
+}
+
+// join returns the name of an object in the log.
+func join(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
 }
 
 // addExtra adds value to the user's extra, unless value is empty.

@@ -104,7 +104,7 @@ func (t *token) AuthenticateToken(ctx context.Context, text string, audiences []
 	defer cancel()
 	status, err := t.review(ctx, text, audiences)
 	if err != nil {
-		return nil, err
+		return nil, authn.Outage("token webhook", "Failed to make webhook authenticator request", err)
 	}
 	var good []string
 	if len(audiences) > 0 {
@@ -118,7 +118,7 @@ func (t *token) AuthenticateToken(ctx context.Context, text string, audiences []
 	}
 	if !status.Authenticated {
 		if status.Error != "" {
-			return nil, errors.New(status.Error)
+			return nil, authn.Refused("token webhook", errors.New(status.Error))
 		}
 		return nil, nil
 	}

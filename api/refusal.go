@@ -1,0 +1,149 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/internal/often"
+)
+
+// This file logs why requests were not authenticated: each reason once a minute, so that strangers cannot fill the log. It logs
+// neither a token nor a part of it.
+
+const (
+	reasonBytes = 1024 // of a reason in the log
+	pathBytes   = 256  // of a path in the log
+	reasonKinds = 16   // of an authenticator, that are told apart
+	reasonBys   = 64   // authenticators and sets of them, that are told apart
+	tokenPart   = 8    // consecutive bytes of a token are not logged
+	leastToken  = 4    // bytes: shorter words are found in any text
+)
+
+// refusals counts the reasons that are logged.
+type refusals struct {
+	logger *slog.Logger // logs all that it gets
+
+	mu sync.Mutex
+	by map[string]*often.Counter
+}
+
+// newRefusals returns the log of refusals.
+func newRefusals(logger *slog.Logger) *refusals {
+	return &refusals{logger: often.Unlimited(logger), by: map[string]*often.Counter{}}
+}
+
+// counter returns the counter of an authenticator, or one for all that are too many.
+func (r *refusals) counter(by string) *often.Counter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by[by] == nil && len(r.by) >= reasonBys {
+		by = ""
+	}
+	c := r.by[by]
+	if c == nil {
+		c = &often.Counter{Kinds: reasonKinds}
+		r.by[by] = c
+	}
+	return c
+}
+
+// log logs a message about an authenticator, unless the reason was logged in the last minute. Then it logs at debug level.
+func (r *refusals) log(level slog.Level, message, by, kind string, attrs func() []slog.Attr) {
+	due, repeated, others := r.counter(by).Take(often.WithoutNumbers(kind[:min(len(kind), reasonBytes)]))
+	if !due {
+		level = slog.LevelDebug
+	}
+	if !r.logger.Enabled(context.Background(), level) {
+		return
+	}
+	list := attrs()
+	if others {
+		list = append(list, slog.Bool("others", true)) // there are more kinds of reasons than are counted separately
+	}
+	if repeated > 0 {
+		list = append(list, slog.Int("repeated", repeated), slog.Duration("within", time.Minute))
+	}
+	r.logger.LogAttrs(context.Background(), level, message, list...)
+}
+
+// outages logs the authenticators that could not work, as errors.
+func (r *refusals) outages(reasons []authn.Reason, tokens ...string) {
+	for _, reason := range reasons {
+		if reason.Outage != "" {
+			r.log(slog.LevelError, reason.Outage, "outage "+reason.By, reason.Kind, func() []slog.Attr {
+				return []slog.Attr{slog.String("error", loggable(reason.Text, reasonBytes, tokens...))}
+			})
+		}
+	}
+}
+
+// refused logs why a request was not authenticated. err is nil if it has no credential.
+func (r *refusals) refused(q *request, err error) {
+	if q.r.Context().Err() != nil {
+		return // the client has gone
+	}
+	if err == nil {
+		err = authn.ErrMissing
+	}
+	tokens := authn.TokensIn(q.r)
+	reasons := authn.Reasons(err)
+	r.outages(reasons, tokens...)
+	var by, kinds, texts []string
+	for _, reason := range reasons {
+		if !slices.Contains(by, reason.By) {
+			by = append(by, reason.By)
+		}
+		kinds, texts = append(kinds, reason.Kind), append(texts, reason.Text)
+	}
+	r.log(slog.LevelWarn, "Unable to authenticate the request", strings.Join(by, ", "), strings.Join(kinds, "; "), func() []slog.Attr {
+		return []slog.Attr{slog.String("path", loggable(q.path, pathBytes, tokens...)), slog.String("client", q.r.RemoteAddr),
+			slog.String("error", loggable(strings.Join(texts, "; "), reasonBytes, tokens...))}
+	})
+}
+
+// loggable returns a text without tokens and without characters that do not print, shortened to a number of bytes.
+func loggable(text string, most int, tokens ...string) string {
+	text = text[:min(len(text), 2*most)] // the search for tokens takes time
+	for _, token := range tokens {
+		text = withoutToken(text, token)
+	}
+	shortened := len(text) > most
+	text = strings.Map(func(c rune) rune {
+		if unicode.IsPrint(c) {
+			return c
+		}
+		return unicode.ReplacementChar
+	}, text[:min(len(text), most)])
+	if shortened {
+		text += "…"
+	}
+	return text
+}
+
+// withoutToken replaces the parts of a text that are a token or a part of it.
+func withoutToken(text, token string) string {
+	if len(token) < leastToken {
+		return text
+	}
+	size := min(len(token), tokenPart)
+	var out strings.Builder
+	hidden := 0 // text[:hidden] is a part of the token, or was written
+	for i := 0; i < len(text); {
+		if i+size > len(text) || !strings.Contains(token, text[i:i+size]) {
+			out.WriteByte(text[i])
+			i++
+			continue
+		}
+		for hidden = i + size; hidden < len(text) && strings.Contains(token, text[hidden-size+1:hidden+1]); hidden++ {
+		}
+		out.WriteString("[token]")
+		i = hidden
+	}
+	return out.String()
+}
