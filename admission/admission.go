@@ -17,9 +17,11 @@
 //
 // # Invariants
 //
-//   - After Mutate, the object is what a read would return. A step that replaces
+//   - After Mutate, the object is pruned and defaulted. A step that replaces
 //     the object decodes it again, which prunes and defaults it. A step that
 //     changes it with [Request.Edit] leaves a complete object.
+//   - Mutators see what the client sent, except for metadata that only the server sets. The members that the endpoint does not write
+//     get their old values after them, before validation.
 //   - Validate changes nothing.
 package admission
 
@@ -61,7 +63,7 @@ type Request struct {
 	Write  *meta.WriteOptions  // nil for Delete
 	Delete *meta.DeleteOptions // nil for other operations
 
-	// Foreign is set for a subresource whose kind differs from the object's, such as Scale.
+	// Foreign is set for a subresource whose kind differs from the object's, such as Scale. New and Old are of this kind.
 	Foreign *Foreign
 	Client  Client // nil: warnings and annotations are dropped
 
@@ -73,12 +75,10 @@ type Request struct {
 	typed   *typedObjects
 }
 
-// Foreign converts between an object and a subresource of another kind.
+// Foreign is the kind of New and Old if it is not that of Version.
 type Foreign struct {
 	Kind schema.GroupVersionKind
-	// Text returns the subresource of an object, as JSON.
-	Text func(d *jsondoc.Doc) ([]byte, error)
-	// Take changes an object according to the JSON of its subresource.
+	// Take decodes JSON of this kind into a document.
 	Take func(d *jsondoc.Doc, text []byte) error
 }
 
@@ -136,16 +136,9 @@ type Validator interface {
 	Validate(ctx context.Context, r *Request) error
 }
 
-// Inspector is a step that may refuse an update in the form that the client sent, before the server
-// resets the fields that clients cannot change. It changes nothing.
-type Inspector interface {
-	Inspect(ctx context.Context, r *Request) error
-}
-
 // Chain holds the admission steps in order. A nil Chain admits every request.
 type Chain struct {
 	metrics *Metrics // nil: steps are not measured
-	inspect []Inspector
 	mutate  []timed[Mutator]
 	// last runs after all mutators. It is not measured, because it is not a plugin.
 	last []Mutator
@@ -183,28 +176,11 @@ func (c *Chain) Validates(plugin string, s Validator) {
 	}
 }
 
-// Inspects adds a step that sees updates as the client sent them. It is not measured, because it
-// belongs to a plugin that Mutates adds.
-func (c *Chain) Inspects(s Inspector) { c.inspect = append(c.inspect, s) }
-
 // Finally adds a mutator that runs after all others.
 func (c *Chain) Finally(s Mutator) { c.last = append(c.last, s) }
 
 // First adds a validator that runs before all others.
 func (c *Chain) First(s Validator) { c.first = append(c.first, s) }
-
-// Inspect runs the inspectors.
-func (c *Chain) Inspect(ctx context.Context, r *Request) error {
-	if c == nil {
-		return nil
-	}
-	for _, s := range c.inspect {
-		if err := s.Inspect(ctx, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // Mutate runs all mutators, and runs them again if one changed the object and asks for it.
 func (c *Chain) Mutate(ctx context.Context, r *Request) error {

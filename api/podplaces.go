@@ -29,7 +29,6 @@ func (q *request) subresourceRequest(d *jsondoc.Doc, o *meta.WriteOptions) *admi
 		New: d, User: q.user, DryRun: o.DryRun, Write: o, Client: q,
 		Foreign: &admission.Foreign{
 			Kind: q.v.GVK(),
-			Text: func(d *jsondoc.Doc) ([]byte, error) { return d.AppendJSON(nil, d.Root().Node), nil },
 			Take: func(d *jsondoc.Doc, text []byte) error {
 				_, err := q.v.Decode(d, text)
 				return err

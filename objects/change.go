@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -36,14 +37,14 @@ type change struct {
 
 	versioned bool // the new object must name the resource version that it replaces
 	named     bool // likewise, but it names one unless the client removed it
-	scale     bool // admission sees a Scale
 	raw       bool // store what build makes as it is, without the rules of the kind and admission
 }
 
 // built has what build found out about the object that it made.
 type built struct {
-	warnings []string // valid with an error, too
-	grown    bool     // a part of the object is new and lacks its defaults
+	warnings []string             // valid with an error, too
+	grown    bool                 // a part of the object is new and lacks its defaults
+	scale    *autoscalingv1.Scale // what the client wants, if the write is of a Scale
 }
 
 // tracker records in managedFields of next who made it of live. It is a method of [apply.Manager].
@@ -92,6 +93,7 @@ func (c *change) attempt(w *write, obj *cache.Object) (out Outcome, err error) {
 		return out, err
 	}
 	k := known{before: obj.Known(v), grown: made.grown}
+	p := pending{next: next, old: old, before: k.before, scale: made.scale}
 	var claimed claim
 	defer func() { claimed.end(err) }()
 	if !c.raw {
@@ -100,7 +102,7 @@ func (c *change) attempt(w *write, obj *cache.Object) (out Outcome, err error) {
 		}
 		// A wrong resource version is an error only if admission accepts the object.
 		outdated := w.checkVersion(c, next, obj)
-		if k.validated, err = w.prepareUpdate(c, next, old, k.before, &claimed, outdated); err != nil {
+		if k.validated, err = w.prepareUpdate(c, &p, &claimed, outdated); err != nil {
 			return out, err
 		}
 	}
@@ -178,12 +180,17 @@ func (w *write) storeUpdate(c *change, obj *cache.Object, next *jsondoc.Doc, enc
 	return rev, view, err
 }
 
-// prepareUpdate makes next fit to be stored in place of old, or refuses it. before is the view of
-// the stored object, nil if it is not known. The addresses, ports and the like that next needs are
-// added to claimed. outdated is the result of [write.checkVersion]: clients get this error after
-// those of admission.
-func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.View, claimed *claim, outdated error) (validated, error) {
-	v := w.ref.Version
+// pending is an update that is not stored yet.
+type pending struct {
+	next, old *jsondoc.Doc
+	before    *meta.View           // of the stored object; nil if it is not known
+	scale     *autoscalingv1.Scale // that the client wants; nil if the write is of the object itself
+}
+
+// prepareUpdate makes p.next fit to be stored in place of p.old, or refuses it. The addresses, ports and the like that it needs are
+// added to claimed. outdated is the result of [write.checkVersion]: clients get this error after those of admission.
+func (w *write) prepareUpdate(c *change, p *pending, claimed *claim, outdated error) (validated, error) {
+	v, next, old, before := w.ref.Version, p.next, p.old, p.before
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
 	// Members of the metadata that the client left out keep their values.
 	meta.FillSent(n, o, false)
@@ -208,12 +215,26 @@ func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.Vi
 	sent := w.ref.sentKind(next) // which may change below, if only a part is written
 	r := w.admit(admission.Update, c.options.DryRun)
 	r.New, r.Old, r.Write = next, old, c.options
-	if c.scale {
-		r.Foreign = w.ref.scaleForm()
+	if p.scale != nil {
+		form, err := w.showScale(r, p)
+		if err != nil {
+			return validated{}, err
+		}
+		defer form.release()
 	}
-	// Some steps decide by what the client sent, not by what the server makes of it.
-	if err := w.chain.Inspect(w.ctx, r); err != nil {
+	// The steps see what the client sent, also the members that this endpoint does not write.
+	if err := w.chain.Mutate(w.ctx, r); err != nil {
 		return validated{}, err
+	}
+	if p.scale != nil {
+		if err := w.takeScale(r, p); err != nil {
+			return validated{}, err
+		}
+	}
+	if r.Mutated() {
+		meta.FillSent(n, o, false)
+		meta.KeepDeletion(n, o)
+		w.Warn(meta.DedupOwners(n, afterMutation)...)
 	}
 	// The members that this endpoint does not write get their old values.
 	v.PrepareUpdate(next, old, c.scope)
@@ -221,13 +242,6 @@ func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.Vi
 	kept := schema.Keep(next, old)
 	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope != schema.Status && w.ref.counts(!kept.Content, next, old) {
 		n.SetGeneration(generation.Int() + 1)
-	}
-	if err := w.chain.Mutate(w.ctx, r); err != nil {
-		return validated{}, err
-	}
-	if r.Mutated() {
-		kept = w.afterMutation(c, next, old)
-		w.Warn(meta.DedupOwners(n, afterMutation)...)
 	}
 	// A repeated update by the same manager changes only times, also if a step sets again what the update leaves out: these do not
 	// count as a change.
@@ -248,21 +262,16 @@ func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.Vi
 	if err != nil {
 		return validated{}, err
 	}
+	if p.scale != nil {
+		if err := w.ref.showStoredScale(r, p); err != nil {
+			return validated{}, err
+		}
+	}
 	return found, w.chain.Validate(w.ctx, r)
 }
 
 // afterMutation is how a warning says when an owner was there twice.
 const afterMutation = " after mutating admission happens"
-
-// afterMutation is the end of the warning for an owner that was there twice.
-func (w *write) afterMutation(c *change, next, old *jsondoc.Doc) schema.Kept {
-	w.ref.Version.PrepareUpdate(next, old, c.scope)
-	kept := schema.Keep(next, old)
-	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
-	meta.FillSent(n, o, c.scope == schema.Whole && w.ref.counts(!kept.Content, next, old))
-	meta.KeepDeletion(n, o)
-	return kept
-}
 
 // validated is what validation found out about an object that it accepted.
 type validated struct {

@@ -16,10 +16,8 @@ import (
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/apply"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/jsondoc"
@@ -306,7 +304,6 @@ func (v *Verbs) changeScale(ctx context.Context, c Caller, ref Ref, o *meta.Writ
 		options: o,
 		scope:   schema.Whole,
 		named:   true,
-		scale:   true,
 		track:   track,
 		build: func(w *write, next, live *jsondoc.Doc, obj *cache.Object) (made built, err error) {
 			version := w.ref.Version
@@ -330,15 +327,7 @@ func (v *Verbs) changeScale(ctx context.Context, c Caller, ref Ref, o *meta.Writ
 			if err != nil {
 				return made, err
 			}
-			if s.UID != "" && s.UID != now.UID && w.ref.behavior().ValidatesScales() { // a patch of a Scale
-				return made, status.Conflict(w.ref.scaleResource(), w.ref.Name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", s.UID, now.UID))
-			}
-			if s.Spec.Replicas == noReplicas {
-				return made, status.BadRequest("the spec replicas field %q cannot be empty", version.Scale.SpecReplicas)
-			}
-			if s.Spec.Replicas < 0 && w.ref.behavior().ValidatesScales() {
-				return made, status.Invalid(ScaleKind, w.ref.Name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas, "must be greater than or equal to 0")})
-			}
+			made.scale = s
 			// The resource version of a Scale is that of its object, so it is a precondition of the write.
 			if s.ResourceVersion != "" {
 				meta.Object{Doc: next}.SetResourceVersion(s.ResourceVersion)
@@ -356,29 +345,4 @@ func (r *Ref) scaleResource() kschema.GroupResource {
 	resource := r.Kind.GroupResource()
 	resource.Resource += "/scale"
 	return resource
-}
-
-// scaleForm is how a Scale stands in admission for the object that is scaled.
-func (r *Ref) scaleForm() *admission.Foreign {
-	return &admission.Foreign{
-		Kind: ScaleKind.WithVersion("v1"),
-		Text: func(d *jsondoc.Doc) ([]byte, error) {
-			s, _, err := Scale(r.Version, d, 0)
-			if err != nil {
-				return nil, err
-			}
-			// Scale was given revision 0: admission sees the resource version that the client sent.
-			s.ResourceVersion = strings.Clone(meta.Object{Doc: d}.ResourceVersion())
-			return json.Marshal(s)
-		},
-		Take: func(d *jsondoc.Doc, text []byte) error {
-			s, _, err := r.readScale(text, &meta.WriteOptions{FieldValidation: metav1.FieldValidationIgnore})
-			if err != nil {
-				return err
-			}
-			// A webhook may change the replicas. Its other changes are ignored.
-			d.Set(jsondoc.IntNode(int64(s.Spec.Replicas)), r.Version.Scale.SpecPath...)
-			return nil
-		},
-	}
 }

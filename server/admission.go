@@ -236,9 +236,7 @@ func (s *Server) early(c *chainOf) {
 	mutate, validate := pods.ServiceAccount(o)
 	c.both(serviceAccount, mutate, validate)
 	if c.on[nodeRestriction] {
-		step := noderestriction.New(c.host, c.authz)
-		c.steps.Inspects(step)
-		c.steps.Mutates(nodeRestriction, step)
+		c.steps.Mutates(nodeRestriction, noderestriction.New(c.host, c.authz))
 	}
 	c.mutates(taintNodes, pods.NotReady(), pods.Nodes)
 	mutate, validate = pods.AlwaysPullImages()

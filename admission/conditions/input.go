@@ -50,14 +50,11 @@ func Objects(r *admission.Request, t match.Target) (object, old []byte, err erro
 
 // Object returns d in the target's version, as JSON; nil if d is nil.
 func Object(r *admission.Request, t match.Target, d *jsondoc.Doc) ([]byte, error) {
-	switch {
-	case d == nil:
+	if d == nil {
 		return nil, nil
-	case r.Foreign != nil:
-		return r.Foreign.Text(d)
 	}
 	text := d.AppendJSON(nil, d.Root().Node)
-	if !t.Other {
+	if !t.Other || r.Foreign != nil {
 		return text, nil
 	}
 	return t.Version.Kind.Convert(text, t.Version.Name)
@@ -165,7 +162,7 @@ func (in *Input) variable(ctx context.Context, name string) (cel.Value, error) {
 
 // object returns a document as a CEL value in the target's version, null if d is nil.
 func (in *Input) object(d *jsondoc.Doc) (cel.Value, error) {
-	if d != nil && !in.Target.Other && in.Request.Foreign == nil {
+	if d != nil && (!in.Target.Other || in.Request.Foreign != nil) {
 		return cel.FromDoc(d.Root(), nil), nil
 	}
 	text, err := Object(in.Request, in.Target, d)

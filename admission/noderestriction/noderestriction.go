@@ -56,17 +56,9 @@ type Step struct {
 // New makes a Step. The authorizer decides what nodes may request beyond what their pods name.
 func New(objects Objects, z authz.Authorizer) *Step { return &Step{objects, z} }
 
-// Inspect implements admission.Inspector: it checks an update as the client sent it.
-func (s *Step) Inspect(ctx context.Context, r *admission.Request) error { return s.check(ctx, r) }
-
 // Mutate implements admission.Mutator. It changes nothing: upstream refuses before other steps
 // change the object, and again after they have changed it.
-func (s *Step) Mutate(ctx context.Context, r *admission.Request) error {
-	if r.Operation == admission.Update && r.Round() == 0 {
-		return nil // Inspect has checked it
-	}
-	return s.check(ctx, r)
-}
+func (s *Step) Mutate(ctx context.Context, r *admission.Request) error { return s.check(ctx, r) }
 
 // check returns an error if a node must not make the request.
 func (s *Step) check(ctx context.Context, r *admission.Request) error {
