@@ -6,6 +6,8 @@
 // the new object. After validation each [Validator] may refuse it. The first error ends the
 // request.
 //
+// Requests to connect, such as those for the subresource exec of pods, pass the steps that are [Connecting].
+//
 // A later step may change what an earlier step has already seen. A step therefore reports with
 // [Rounds.Asked] that it changed the object. The chain then runs all mutators once more, in the
 // second and last round, in which each step decides which of its webhooks or policies it calls
@@ -36,7 +38,7 @@ import (
 	"github.com/keelson-io/keelson/meta"
 )
 
-// Operation is what a write does to an object.
+// Operation is what a request does to an object.
 type Operation string
 
 // The operations, as webhooks and policies name them.
@@ -44,9 +46,11 @@ const (
 	Create Operation = "CREATE"
 	Update Operation = "UPDATE"
 	Delete Operation = "DELETE"
+	// Connect is a request that is forwarded to a pod, to a node or to the pods of a service. New has the options of the connection.
+	Connect Operation = "CONNECT"
 )
 
-// Request is a write before it is stored.
+// Request is a write before it is stored, or a connection before it is made.
 type Request struct {
 	Operation   Operation
 	Version     *kind.Version
@@ -60,7 +64,7 @@ type Request struct {
 	// Named is true if the URL has the object's name, which a POST does not.
 	Named bool
 
-	Write  *meta.WriteOptions  // nil for Delete
+	Write  *meta.WriteOptions  // nil for Delete and Connect
 	Delete *meta.DeleteOptions // nil for other operations
 
 	// Foreign is set for a subresource whose kind differs from the object's, such as Scale. New and Old are of this kind.
@@ -149,10 +153,23 @@ type Chain struct {
 	plans map[schema.GroupResource]*plan
 }
 
+// Connecting marks a step that handles requests to connect. All other steps handle only writes.
+type Connecting interface{ HandlesConnect() }
+
 // timed is a step with its metrics, nil if they are not measured.
 type timed[S any] struct {
-	step  S
-	times *times
+	step     S
+	times    *times
+	connects bool // the step handles requests to connect
+}
+
+// handles reports whether the step handles a request.
+func (s *timed[S]) handles(r *Request) bool { return s.connects || r.Operation != Connect }
+
+// newTimed returns a step of a plugin.
+func newTimed[S any](c *Chain, plugin string, p phase, step S) timed[S] {
+	_, connects := any(step).(Connecting)
+	return timed[S]{step, c.metrics.plugin(plugin, p), connects}
 }
 
 // NewChain returns a chain without steps. If metrics is nil, it measures nothing.
@@ -160,7 +177,7 @@ func NewChain(metrics *Metrics) *Chain { return &Chain{metrics: metrics} }
 
 // Mutates adds a mutator, measured under the name of its admission plugin.
 func (c *Chain) Mutates(plugin string, s Mutator) {
-	step := timed[Mutator]{s, c.metrics.plugin(plugin, admit)}
+	step := newTimed(c, plugin, admit, s)
 	c.mutate = append(c.mutate, step)
 	for _, p := range c.plans {
 		p.mutate = append(p.mutate, step)
@@ -169,7 +186,7 @@ func (c *Chain) Mutates(plugin string, s Mutator) {
 
 // Validates adds a validator, measured under the name of its admission plugin.
 func (c *Chain) Validates(plugin string, s Validator) {
-	step := timed[Validator]{s, c.metrics.plugin(plugin, validate)}
+	step := newTimed(c, plugin, validate, s)
 	c.validate = append(c.validate, step)
 	for _, p := range c.plans {
 		p.validate = append(p.validate, step)
@@ -193,6 +210,9 @@ func (c *Chain) Mutate(ctx context.Context, r *Request) error {
 	if err != nil {
 		return err
 	}
+	if r.Operation == Connect {
+		return nil
+	}
 	r.keepManagedFields()
 	for _, s := range c.last {
 		if err := s.Mutate(ctx, r); err != nil {
@@ -213,6 +233,9 @@ func (c *Chain) rounds(ctx context.Context, r *Request, watch *watch) error {
 		r.changed = false
 		for i := range steps {
 			s := &steps[i]
+			if !s.handles(r) {
+				continue
+			}
 			err := s.step.Mutate(ctx, r)
 			watch.one(s.times, err)
 			if err != nil {
@@ -232,6 +255,9 @@ func (c *Chain) Validate(ctx context.Context, r *Request) (err error) {
 		return nil
 	}
 	for _, s := range c.first {
+		if r.Operation == Connect {
+			break
+		}
 		if err := s.Validate(ctx, r); err != nil {
 			return err
 		}
@@ -244,6 +270,9 @@ func (c *Chain) Validate(ctx context.Context, r *Request) (err error) {
 	watch := c.metrics.watch(r.Operation)
 	for i := range steps {
 		s := &steps[i]
+		if !s.handles(r) {
+			continue
+		}
 		err = s.step.Validate(ctx, r)
 		watch.one(s.times, err)
 		if err != nil {

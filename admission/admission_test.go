@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 )
@@ -88,6 +89,39 @@ func TestChain(t *testing.T) {
 	var none *Chain
 	if none.Mutate(t.Context(), &Request{}) != nil || none.Validate(t.Context(), &Request{}) != nil {
 		t.Error("no chain refuses")
+	}
+}
+
+// connecting is a step that handles requests to connect.
+type connecting struct{ counting }
+
+func (*connecting) HandlesConnect() {}
+
+// TestConnectionsPassTheirSteps holds that only some steps see requests to connect.
+func TestConnectionsPassTheirSteps(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	c := NewChain(NewMetrics(registry))
+	var calls []string
+	c.Finally(&counting{&calls, "last", 0, nil})
+	c.First(&counting{&calls, "first", 0, nil})
+	c.Mutates("A", &counting{&calls, "a", 0, nil})
+	c.Mutates("B", &connecting{counting{&calls, "b", 0, nil}})
+	c.Validates("V", &counting{&calls, "v", 0, nil})
+	c.Validates("W", &connecting{counting{&calls, "w", 0, nil}})
+	c.Validates("AlwaysDeny", AlwaysDeny{})
+	r := &Request{Operation: Connect, New: object(t), Version: &kind.Version{Kind: &kind.Kind{Plural: "pods"}}, Name: "p", User: &authn.User{Name: "ann"}}
+	if err := c.Mutate(t.Context(), r); err != nil {
+		t.Error(err)
+	}
+	if err := c.Validate(t.Context(), r); err == nil || err.Error() != `pods "p" is forbidden: admission control is denying all modifications` {
+		t.Errorf("got %v", err)
+	}
+	if got := strings.Join(calls, " "); got != "b w" {
+		t.Errorf("got the steps %s, want b w", got)
+	}
+	// Plugins B, W and AlwaysDeny.
+	if n, err := testutil.GatherAndCount(registry, "apiserver_admission_controller_admission_duration_seconds"); n != 3 || err != nil {
+		t.Errorf("got %d histograms, %v", n, err)
 	}
 }
 

@@ -60,13 +60,20 @@ func (f Func) Validate(ctx context.Context, r *Request) error { return f(ctx, r)
 const server = "system:apiserver"
 
 // AlwaysDeny refuses every request. The server's own writes pass: without them it would not start.
-func AlwaysDeny() Func {
-	return func(_ context.Context, r *Request) error {
-		if r.User.Name == server {
-			return nil
-		}
-		return r.Forbidden(errors.New("admission control is denying all modifications"))
+type AlwaysDeny struct{}
+
+// HandlesConnect implements Connecting.
+func (AlwaysDeny) HandlesConnect() {}
+
+// Mutate implements Mutator.
+func (d AlwaysDeny) Mutate(ctx context.Context, r *Request) error { return d.Validate(ctx, r) }
+
+// Validate implements Validator.
+func (AlwaysDeny) Validate(_ context.Context, r *Request) error {
+	if r.User.Name == server {
+		return nil
 	}
+	return r.Forbidden(errors.New("admission control is denying all modifications"))
 }
 
 // NamespaceAutoProvision creates the namespace of a new object, by the function ensure, if it does

@@ -24,7 +24,7 @@ const (
 func (p phase) String() string { return [...]string{"admit", "validate"}[p] }
 
 // operations lists the label values in the order of operationIndex.
-var operations = [...]Operation{Create, Update, Delete}
+var operations = [...]Operation{Create, Update, Delete, Connect}
 
 // operationIndex returns the position of an operation in operations.
 func operationIndex(op Operation) int {
@@ -33,6 +33,8 @@ func operationIndex(op Operation) int {
 		return 0
 	case Update:
 		return 1
+	case Connect:
+		return 3
 	}
 	return 2
 }

@@ -94,7 +94,7 @@ type plan struct {
 // MutatesOnly is Mutates for a mutator that only the given resources pass. Requests for custom
 // resources do not even look for it.
 func (c *Chain) MutatesOnly(plugin string, s Mutator, resources ...schema.GroupResource) {
-	step := timed[Mutator]{s, c.metrics.plugin(plugin, admit)}
+	step := newTimed(c, plugin, admit, s)
 	for _, gr := range resources {
 		p := c.planFor(gr)
 		p.mutate = append(p.mutate, step)
@@ -103,7 +103,7 @@ func (c *Chain) MutatesOnly(plugin string, s Mutator, resources ...schema.GroupR
 
 // ValidatesOnly is Validates for a validator that only the given resources pass.
 func (c *Chain) ValidatesOnly(plugin string, s Validator, resources ...schema.GroupResource) {
-	step := timed[Validator]{s, c.metrics.plugin(plugin, validate)}
+	step := newTimed(c, plugin, validate, s)
 	for _, gr := range resources {
 		p := c.planFor(gr)
 		p.validate = append(p.validate, step)

@@ -13,7 +13,8 @@ import (
 )
 
 // This file answers requests that upstream forwards to nodes, pods and the pods of services. No node
-// runs pods here, so that all of them are refused, as upstream refuses them if nothing runs.
+// runs pods here, so that all of them are refused, as upstream refuses them if nothing runs. Admission
+// decides first.
 
 // connector is a subresource that forwards requests.
 type connector struct {
@@ -21,6 +22,7 @@ type connector struct {
 	subpaths bool     // the path may go on
 	streams  bool     // clients need the permission to create, even if they connect with GET
 	refuse   func(q *request) error
+	options  *connectOptions // that admission sees; nil: the request is a read and not admitted
 }
 
 var (
@@ -30,13 +32,13 @@ var (
 
 // connectors are by plural and subresource, in the core group.
 var connectors = map[string]connector{
-	"pods/attach":      {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun},
-	"pods/exec":        {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun},
-	"pods/portforward": {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun},
+	"pods/attach":      {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun, options: attachOptions},
+	"pods/exec":        {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun, options: execOptions},
+	"pods/portforward": {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun, options: portForwardOptions},
 	"pods/log":         {methods: []string{http.MethodGet}, refuse: (*request).podDoesNotRun},
-	"pods/proxy":       {methods: proxyMethods, subpaths: true, refuse: (*request).podDoesNotRun},
-	"services/proxy":   {methods: proxyMethods, subpaths: true, refuse: (*request).serviceHasNoEndpoints},
-	"nodes/proxy":      {methods: proxyMethods, subpaths: true, refuse: (*request).nodeDoesNotRun},
+	"pods/proxy":       {methods: proxyMethods, subpaths: true, refuse: (*request).podDoesNotRun, options: podProxyOptions},
+	"services/proxy":   {methods: proxyMethods, subpaths: true, refuse: (*request).serviceHasNoEndpoints, options: serviceProxyOptions},
+	"nodes/proxy":      {methods: proxyMethods, subpaths: true, refuse: (*request).nodeDoesNotRun, options: nodeProxyOptions},
 }
 
 // connector returns the connector that the path names, nil if there is none.
@@ -52,8 +54,13 @@ func (in *info) connector() *connector {
 
 // connect refuses a request to connect.
 func (q *request) connect(c *connector) error {
-	if q.query.Has("dryRun") && q.subresource != "log" {
-		return status.BadRequest("dryRun is not supported")
+	if c.options != nil {
+		if q.query.Has("dryRun") {
+			return status.BadRequest("dryRun is not supported")
+		}
+		if err := q.admitConnection(c.options); err != nil {
+			return err
+		}
 	}
 	if c.streams && q.verb != "create" {
 		if err := q.MayCreate(); err != nil {

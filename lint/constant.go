@@ -131,7 +131,7 @@ func (c *common) situations(ctx context.Context, l *cel.Language, all *compiled)
 		} else {
 			paths = append(paths, cel.ObjectVariable)
 		}
-		if op == admission.Create || op == "CONNECT" {
+		if op == admission.Create || op == admission.Connect {
 			s.vars[cel.OldObjectVariable] = null
 		} else {
 			paths = append(paths, cel.OldObjectVariable)

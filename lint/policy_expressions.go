@@ -141,9 +141,9 @@ func (c *common) operations() []admission.Operation {
 		return nil
 	}
 	var out []admission.Operation
-	for _, op := range []admission.Operation{admission.Create, admission.Update, admission.Delete, "CONNECT"} {
+	for _, op := range []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect} {
 		named := func(r admissionv1.NamedRuleWithOperations) bool {
-			return slices.Contains(r.Operations, admissionv1.OperationType(op)) || op != "CONNECT" && slices.Contains(r.Operations, admissionv1.OperationAll)
+			return slices.Contains(r.Operations, admissionv1.OperationType(op)) || op != admission.Connect && slices.Contains(r.Operations, admissionv1.OperationAll)
 		}
 		if slices.ContainsFunc(c.constraints.ResourceRules, named) {
 			out = append(out, op)

@@ -182,7 +182,7 @@ func (s *Server) admission(on plugins, configs *pluginConfigs, static *staticAdm
 			c.steps.Validates(resourceQuota, quota.New(source, &configs.quota, s.chargeQuota))
 		}
 		if on[alwaysDeny] {
-			c.all(alwaysDeny, admission.AlwaysDeny(), admission.AlwaysDeny())
+			c.all(alwaysDeny, admission.AlwaysDeny{}, admission.AlwaysDeny{})
 		}
 		c.steps.First(policy.Access(kinds.Load, cached, chain))
 		c.steps.Finally(admission.Escalation(chain, s.authz.follower)) // after all mutators, since their changes to roles count, too

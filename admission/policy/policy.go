@@ -81,6 +81,9 @@ type source struct {
 	*cache.Resource
 }
 
+// HandlesConnect implements admission.Connecting.
+func (*Policies) HandlesConnect() {}
+
 // Validating returns the step for ValidatingAdmissionPolicies.
 func Validating(c Config) *Policies { return newPolicies(c, "validatingadmissionpolic") }
 

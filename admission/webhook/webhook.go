@@ -66,6 +66,9 @@ type Webhooks struct {
 	mu       sync.Mutex // held while current is replaced
 }
 
+// HandlesConnect implements admission.Connecting.
+func (*Webhooks) HandlesConnect() {}
+
 // Mutating returns the step for mutating webhooks.
 func Mutating(c Config) admission.Mutator {
 	return newWebhooks(c, true, "mutatingwebhookconfigurations")
