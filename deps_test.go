@@ -29,7 +29,7 @@ var arrows = map[string]string{
 	"internal/webhook":       "internal/weakcert",
 	"internal/often":         "",
 	"internal/memory":        "",
-	"internal/reloads":       "",
+	"internal/reloads":       "internal/watchfile",
 	"internal/series":        "",
 	"internal/configfile":    "",
 	"internal/fastpath":      "",

@@ -71,6 +71,12 @@ func (v *verifier[T]) verify(sent []*x509.Certificate, now time.Time) (T, error)
 	return value, nil
 }
 
+// VerifyClient verifies the certificates that a client sent, the client's own first, by the authorities in a pool.
+func VerifyClient(sent []*x509.Certificate, pool *x509.CertPool) error {
+	_, err := verifyChain(sent, pool, time.Now())
+	return err
+}
+
 // verifyChain verifies the chain of a client, and returns until when it is valid.
 func verifyChain(sent []*x509.Certificate, pool *x509.CertPool, now time.Time) (time.Time, error) {
 	if pool == nil {

@@ -1,11 +1,9 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,7 +14,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/cert"
 
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/authn"
@@ -121,7 +118,7 @@ func (s *Server) openAuthn() error {
 		}
 		credentials = append(credentials, proxy)
 	}
-	credentials = append(credentials, authn.ClientCerts(s.identity.clients.Load, metrics))
+	credentials = append(credentials, authn.ClientCerts(func() *x509.CertPool { return s.identity.trusted.clients.Load().pool }, metrics))
 	tokens, err := s.openTokens(issuers, metrics)
 	if err != nil {
 		return err
@@ -315,35 +312,7 @@ func (s *Server) markUsed(ctx context.Context, namespace, name, uid, day string)
 // openProxy builds the authenticator of proxy headers.
 func (s *Server) openProxy() (authn.Authenticator, error) {
 	c := &s.config.Authentication.RequestHeader
-	cas, err := cert.CertsFromFile(c.ClientCAFile)
-	if err != nil {
-		return nil, fmt.Errorf("requestheader-client-ca-file: %w", err)
-	}
-	if len(c.AllowedNames) == 0 {
-		// A certificate of the proxies' authority lets its holder act as any user, so that this
-		// authority must not be the one that issues clients' certificates.
-		clients := []*x509.Certificate{s.identity.pki.authority.cert}
-		if path := s.config.ClientCAFile; path != "" {
-			more, err := cert.CertsFromFile(path)
-			if err != nil {
-				return nil, err
-			}
-			clients = append(clients, more...)
-		}
-		for _, a := range cas {
-			for _, b := range clients {
-				if bytes.Equal(a.Raw, b.Raw) {
-					return nil, errors.New("--requestheader-client-ca-file and --client-ca-file contain overlapping certificates; --requestheader-allowed-names must be specified to ensure regular client certificates cannot set authenticating proxy headers for arbitrary users")
-				}
-			}
-		}
-	}
-	s.proxyCAs = cas
-	pool := x509.NewCertPool()
-	for _, ca := range cas {
-		pool.AddCert(ca)
-	}
-	return authn.NewProxy(authn.Proxy{Pool: func() *x509.CertPool { return pool }, AllowedNames: c.AllowedNames, UserHeaders: c.UsernameHeaders,
+	return authn.NewProxy(authn.Proxy{Pool: func() *x509.CertPool { return s.identity.trusted.proxies.Load().pool }, AllowedNames: c.AllowedNames, UserHeaders: c.UsernameHeaders,
 		UIDHeaders: c.UIDHeaders, GroupHeaders: c.GroupHeaders, ExtraPrefixes: c.ExtraPrefixes})
 }
 
@@ -351,14 +320,6 @@ func (s *Server) openProxy() (authn.Authenticator, error) {
 // requests.
 func (s *Server) authenticationSettings() systemmaps.Settings {
 	c := &s.config.Authentication.RequestHeader
-	own := systemmaps.Settings{ClientCA: string(*s.identity.clientPEM.Load()), Names: c.AllowedNames, UserHeaders: c.UsernameHeaders,
+	return systemmaps.Settings{ClientCA: string(s.identity.trusted.clients.Load().pem), ProxyCA: string(s.identity.trusted.proxies.Load().pem), Names: c.AllowedNames, UserHeaders: c.UsernameHeaders,
 		UIDHeaders: c.UIDHeaders, GroupHeaders: c.GroupHeaders, ExtraPrefixes: c.ExtraPrefixes}
-	var proxies bytes.Buffer
-	for _, ca := range s.proxyCAs {
-		if err := pem.Encode(&proxies, &pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}); err != nil {
-			panic("BUG: a certificate has no PEM: " + err.Error())
-		}
-	}
-	own.ProxyCA = proxies.String()
-	return own
 }

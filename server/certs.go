@@ -106,13 +106,6 @@ func openPKI(dir string, missing func(path, consequence string)) (*pki, error) {
 	return p, nil
 }
 
-// pool returns a pool with the authority.
-func (p *pki) pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(p.authority.cert)
-	return pool
-}
-
 // serving returns the certificate for a server at the given names and addresses.
 func (p *pki) serving(hosts []string, now time.Time) (*pair, error) {
 	want := servingTemplate(hosts, now)

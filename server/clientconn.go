@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/x509"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -24,6 +25,8 @@ type clientConn struct {
 	before, after *clientConn
 	user          string // the first one that was known
 	counts        bool   // it is among that user's
+
+	certs atomic.Pointer[[]*x509.Certificate] // of the client; nil: none, or no request has arrived
 
 	known    atomic.Bool  // its user is known
 	counting atomic.Bool  // bytes that are read are counted

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -73,21 +72,21 @@ func (s *Server) newTLS() (*tls.Config, error) {
 	if err := s.config.TLS.restrict(base, s.logger); err != nil {
 		return nil, err
 	}
-	// The configuration is made once for each pool: the pool is replaced when files are reloaded.
+	// The configuration is made once for each set of authorities, which are replaced when files change.
 	type made struct {
-		pool   *x509.CertPool
-		config *tls.Config
+		clients, proxies *authorities
+		config           *tls.Config
 	}
 	var last atomic.Pointer[made]
 	config := base.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		pool := s.identity.clients.Load()
-		if m := last.Load(); m != nil && m.pool == pool {
+		clients, proxies := s.identity.trusted.clients.Load(), s.identity.trusted.proxies.Load()
+		if m := last.Load(); m != nil && m.clients == clients && m.proxies == proxies {
 			return m.config, nil
 		}
-		m := &made{pool, base.Clone()}
-		m.config.ClientCAs = pool.Clone()
-		for _, ca := range s.proxyCAs {
+		m := &made{clients, proxies, base.Clone()}
+		m.config.ClientCAs = clients.pool.Clone()
+		for _, ca := range proxies.certs {
 			m.config.ClientCAs.AddCert(ca)
 		}
 		last.Store(m)
@@ -110,6 +109,9 @@ func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.open.Add(1)
 	defer c.open.Add(-1)
 	if conn, ok := api.ConnectionOf(r.Context()).(*clientConn); ok {
+		if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && conn.certs.Load() == nil {
+			conn.certs.Store(&r.TLS.PeerCertificates)
+		}
 		conn.begin(r.ProtoMajor)
 		defer conn.end(r.ProtoMajor)
 	}

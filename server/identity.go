@@ -13,12 +13,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/keelson-io/keelson/internal/reloads"
 )
 
 // This file manages the server's certificates, the administrator's kubeconfig, and the authorities
@@ -36,17 +39,27 @@ type identity struct {
 	hosts          []string // in the serving certificate
 	kubeconfigPath string
 
+	mu    sync.Mutex // of refresh
+	given *given     // the configured serving certificate; nil: one of the server's own authority
+
+	changed    chan struct{} // has an element when the serving certificate was replaced
+	trusted    *trusted      // authorities of clients
 	serving    atomic.Pointer[tls.Certificate]
-	clients    atomic.Pointer[x509.CertPool]
-	clientPEM  atomic.Pointer[[]byte] // the authorities in clients
 	kubeconfig atomic.Pointer[[]byte]
 	trust      atomic.Pointer[[]byte] // PEM: the authorities with which clients verify the server
 }
 
+// given is a serving certificate from files.
+type given struct {
+	pair tls.Certificate
+	pem  []byte // the certificate and its chain
+}
+
 // newIdentity loads or creates the certificates of a server for its hosts and the given names.
 // first suppresses warnings about missing files, which are expected at the first start.
-func newIdentity(c *Config, port int, first bool, names ...string) (*identity, error) {
-	id := &identity{config: c, host: localHost(c.BindAddress)}
+// files follows the files of the configuration; nil means that they are read once.
+func newIdentity(c *Config, files *reloads.Files, port int, first bool, names ...string) (*identity, error) {
+	id := &identity{config: c, host: localHost(c.BindAddress), changed: make(chan struct{}, 1)}
 	id.url = "https://" + net.JoinHostPort(id.host, strconv.Itoa(port))
 	id.hosts = []string{"localhost", "127.0.0.1", "::1", id.host}
 	if name, err := os.Hostname(); err == nil && name != "" {
@@ -75,10 +88,46 @@ func newIdentity(c *Config, port int, first bool, names ...string) (*identity, e
 		c.Logger.Warn("the server's authority is not valid yet: the clock of this machine is wrong, or was when the authority was made; set the clock, "+
 			"or stop the server and move the directory away for a new authority, which clients have to be told of", "directory", dir, "valid from", from, "clock", time.Now())
 	}
-	if err := id.loadClients(); err != nil {
+	id.trusted = newTrusted(id.pki.authority.cert)
+	if err := id.trusted.follow(c, files); err != nil {
 		return nil, err
 	}
-	return id, id.refresh(time.Now())
+	if c.TLSCertFile == "" && c.TLSKeyFile == "" {
+		return id, id.refresh(time.Now())
+	}
+	return id, id.follow(files)
+}
+
+// follow reads the configured serving certificate, and follows its files.
+func (id *identity) follow(files *reloads.Files) error {
+	c := id.config
+	if c.TLSCertFile == "" || c.TLSKeyFile == "" {
+		return fmt.Errorf("TLS certificate %q and key %q: one does not go without the other", c.TLSCertFile, c.TLSKeyFile)
+	}
+	err := files.Add(reloads.File{Name: "tls-cert-file", Paths: reloads.Paths(c.TLSCertFile, c.TLSKeyFile), Use: func(texts map[string][]byte) error {
+		certs := texts[c.TLSCertFile]
+		loaded, err := tls.X509KeyPair(certs, texts[c.TLSKeyFile])
+		if err != nil {
+			return err
+		}
+		id.mu.Lock()
+		defer id.mu.Unlock()
+		before := id.given
+		id.given = &given{loaded, certs}
+		if err := id.renew(time.Now()); err != nil {
+			id.given = before
+			return err
+		}
+		select {
+		case id.changed <- struct{}{}:
+		default:
+		}
+		return nil
+	}})
+	if err != nil {
+		return fmt.Errorf("TLS certificate %q and key %q: %w", c.TLSCertFile, c.TLSKeyFile, err)
+	}
+	return nil
 }
 
 // localHost returns the host under which a server bound to an address is reached from its own
@@ -96,24 +145,6 @@ func localHost(bind string) string {
 	return bind
 }
 
-// loadClients reads the authorities of client certificates.
-func (id *identity) loadClients() error {
-	pool, text := id.pki.pool(), id.pki.authority.certPEM
-	if path := id.config.ClientCAFile; path != "" {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if !pool.AppendCertsFromPEM(data) {
-			return fmt.Errorf("%s: no certificate in it", path)
-		}
-		text = bytes.Join([][]byte{text, data}, []byte("\n"))
-	}
-	id.clientPEM.Store(&text)
-	id.clients.Store(pool)
-	return nil
-}
-
 // certificate returns the serving certificate. It implements tls.Config.GetCertificate.
 func (id *identity) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return id.serving.Load(), nil
@@ -128,24 +159,20 @@ func (id *identity) caPEM() []byte { return *id.trust.Load() }
 // refresh loads the certificates, renews those that expire soon, and writes the kubeconfig if its
 // contents changed.
 func (id *identity) refresh(now time.Time) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.renew(now)
+}
+
+// renew does the work of refresh. The caller holds the lock.
+func (id *identity) renew(now time.Time) error {
 	trust := id.pki.authority.certPEM
 	serverName := ""
-	if c := id.config; c.TLSCertFile != "" || c.TLSKeyFile != "" {
-		if c.TLSCertFile == "" || c.TLSKeyFile == "" {
-			return fmt.Errorf("TLS certificate %q and key %q: one does not go without the other", c.TLSCertFile, c.TLSKeyFile)
-		}
-		loaded, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
-		if err != nil {
-			return fmt.Errorf("TLS certificate %q and key %q: %w", c.TLSCertFile, c.TLSKeyFile, err)
-		}
-		id.serving.Store(&loaded)
-		certs, err := os.ReadFile(c.TLSCertFile)
-		if err != nil {
-			return err
-		}
-		trust = bytes.Join([][]byte{trust, certs}, nil)
-		if loaded.Leaf.VerifyHostname(id.host) != nil && len(loaded.Leaf.DNSNames) > 0 {
-			serverName = loaded.Leaf.DNSNames[0]
+	if g := id.given; g != nil {
+		id.serving.Store(&g.pair)
+		trust = bytes.Join([][]byte{trust, g.pem}, nil)
+		if g.pair.Leaf.VerifyHostname(id.host) != nil && len(g.pair.Leaf.DNSNames) > 0 {
+			serverName = g.pair.Leaf.DNSNames[0]
 		}
 	} else {
 		serving, err := id.pki.serving(id.hosts, now)
@@ -196,12 +223,10 @@ func (s *Server) renew(ctx context.Context) {
 			if err := s.identity.refresh(now); err != nil {
 				s.logger.Error("certificates were not renewed", "error", err)
 			}
-			if _, err := s.authorities.Load(ctx); err != nil {
-				s.logger.Error("the server's authority was not published", "error", err)
-			}
-			if err := s.identity.loadClients(); err != nil {
-				s.logger.Error("client authorities were not reloaded", "error", err)
-			}
+		case <-s.identity.changed:
+		}
+		if _, err := s.authorities.Load(ctx); err != nil {
+			s.logger.Error("the server's authority was not published", "error", err)
 		}
 	}
 }

@@ -17,7 +17,6 @@ package server
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -113,7 +112,7 @@ type Config struct {
 	// Authorization configures the authorizers. The zero value means RBAC.
 	Authorization config.Flags
 
-	// ReloadInterval is the time between checks of the authentication and authorization files, in
+	// ReloadInterval is the time between checks of the files that are read again when they change, in
 	// addition to file system events; 0 means one minute.
 	ReloadInterval time.Duration
 
@@ -237,7 +236,7 @@ type Server struct {
 	listener net.Listener
 	probes   net.Listener // of the health endpoints alone; nil if there is none
 	identity *identity
-	proxyCAs []*x509.Certificate // authorities of the proxies that may name users
+	files    *reloads.Files // certificates and kubeconfigs, which are read again when they change
 	network  network
 	metrics  *prometheus.Registry
 	noBeta   bool // definitions are not served in BetaDefinitions
@@ -333,11 +332,12 @@ func (s *Server) open(ctx context.Context) error {
 	if s.enabled, err = enabled(c.Controllers); err != nil {
 		return err
 	}
-	if err := s.openData(ctx); err != nil {
-		return err
-	}
 	if s.metrics = c.Metrics; s.metrics == nil {
 		s.metrics = prometheus.NewRegistry()
+	}
+	s.files = reloads.NewFiles(s.metrics, s.logger, c.ReloadInterval)
+	if err := s.openData(ctx); err != nil {
+		return err
 	}
 	s.hooks.Certificates = weakcert.New(s.metrics, s.logger)
 	if s.encryption != nil {
@@ -395,7 +395,7 @@ func (s *Server) openData(ctx context.Context) error {
 	made := make(chan error, 1)
 	go func() {
 		var err error
-		s.identity, err = newIdentity(&s.config, s.port(), created, s.network.names()...)
+		s.identity, err = newIdentity(&s.config, s.files, s.port(), created, s.network.names()...)
 		made <- err
 	}()
 	st, storeErr := s.openStore(ctx)
@@ -420,7 +420,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.Close()
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var workers sync.WaitGroup
-	for _, run := range append(append(s.authz.workers(), s.controllers...), s.renew, s.issuers.Run, s.sweepRegularly) {
+	for _, run := range append(append(s.authz.workers(), s.controllers...), s.renew, s.issuers.Run, s.files.Run, s.sweepRegularly) {
 		workers.Go(func() { run(work) })
 	}
 	workers.Go(crd.Prepare)
@@ -433,6 +433,7 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	all := newConnections(openFiles(), s.memory.Shares().Pending, api.StallLimit(s.config.RequestTimeout), s.logger)
 	workers.Go(func() { all.lookForStalls(work.Done()) })
+	s.identity.trusted.onChange(all.closeUntrusted)
 	go func() {
 		if err := s.http.ServeTLS(corkListener{all.limitListener(s.listener)}, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			s.fail(err)

@@ -1,5 +1,6 @@
 // Package reloads has the metrics of reloaded configurations, under kube-apiserver's names: how
-// often a configuration was reloaded, and which one is in force.
+// often a configuration was reloaded, and which one is in force. [Files] reads certificates and
+// other small files again when they change.
 //
 // Labels identify servers and configurations by a [Hash]; that of a server is computed from its
 // [ServerID].
