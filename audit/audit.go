@@ -30,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
@@ -111,6 +112,34 @@ type annotation struct{ key, value string }
 // of the attributes is nil if authentication failed. long requests (watches) have the additional
 // stage ResponseStarted.
 func (a *Auditor) Start(r *http.Request, id string, received time.Time, attrs *authz.Attributes, long bool) *Record {
+	rec := a.start(id, received, attrs)
+	if rec == nil {
+		return nil
+	}
+	rec.long = long
+	e := &rec.event
+	e.RequestURI, e.UserAgent = r.URL.RequestURI(), userAgent(r)
+	for _, ip := range utilnet.SourceIPs(r) {
+		e.SourceIPs = append(e.SourceIPs, ip.String())
+	}
+	return rec
+}
+
+// StartOwn is Start for what the server does by itself: no request comes by the network, so that there
+// is no source address. path is that of a request that does the same.
+func (a *Auditor) StartOwn(path, agent string, attrs *authz.Attributes) *Record {
+	if a == nil {
+		return nil
+	}
+	rec := a.start(string(uuid.NewUUID()), time.Now(), attrs)
+	if rec != nil {
+		rec.event.RequestURI, rec.event.UserAgent = path, agent
+	}
+	return rec
+}
+
+// start evaluates the policy.
+func (a *Auditor) start(id string, received time.Time, attrs *authz.Attributes) *Record {
 	if a == nil {
 		return nil
 	}
@@ -119,15 +148,11 @@ func (a *Auditor) Start(r *http.Request, id string, received time.Time, attrs *a
 	if rule.level == None {
 		return nil
 	}
-	rec := &Record{auditor: a, rule: rule, long: long}
+	rec := &Record{auditor: a, rule: rule}
 	e := &rec.event
 	e.Kind, e.APIVersion = "Event", "audit.k8s.io/v1"
-	e.Level, e.AuditID = rule.level, types.UID(id)
+	e.Level, e.AuditID, e.Verb = rule.level, types.UID(id), attrs.Verb
 	e.RequestReceivedTimestamp = metav1.NewMicroTime(received)
-	e.Verb, e.RequestURI, e.UserAgent = attrs.Verb, r.URL.RequestURI(), userAgent(r)
-	for _, ip := range utilnet.SourceIPs(r) {
-		e.SourceIPs = append(e.SourceIPs, ip.String())
-	}
 	if attrs.User != nil {
 		e.User = UserInfo(attrs.User)
 	}

@@ -64,6 +64,10 @@ type Config struct {
 	// server's memory. Privileged are writes of the server and of administrators. If nil, there is room.
 	Grow func(k *kind.Kind, n int64, privileged bool) error
 
+	// Own permits and records the writes of the server's own parts. If nil, they may do everything and
+	// nothing is recorded.
+	Own Own
+
 	// AwaitDecisions waits, for a bounded time, until authorization and the served kinds follow from
 	// a write to objects at a revision. It is called before the write's Outcome is returned. If nil,
 	// nothing that is stored decides about requests.
@@ -109,15 +113,19 @@ func (v *Verbs) Chain() *admission.Chain { return v.chain }
 type Caller struct {
 	user   *authn.User
 	agent  string
-	client Client
+	client Client // nil: nobody asks or is told
+	own    bool   // a part of the server
 }
 
 // NewCaller returns the caller of a request by user. agent is the client's User-Agent. It names the
-// field manager of a write whose options name none. client is nil for the server itself, which may
-// do everything and records no audit annotations.
+// field manager of a write whose options name none. Without a client, the verb asks nobody and
+// records no audit annotations.
 func NewCaller(user *authn.User, agent string, client Client) Caller {
 	return Caller{user: user, agent: agent, client: client}
 }
+
+// User returns who calls.
+func (c Caller) User() *authn.User { return c.user }
 
 // Client is what a verb asks of the one who called it, and reports to it, on the way.
 type Client interface {

@@ -123,7 +123,7 @@ func (w *write) grow(n int64) error {
 		return nil
 	}
 	u := w.caller.user
-	return w.Grow(w.ref.Kind, n, w.caller.client == nil || u != nil && slices.Contains(u.Groups, authn.Masters))
+	return w.Grow(w.ref.Kind, n, w.caller.own || u != nil && slices.Contains(u.Groups, authn.Masters))
 }
 
 // live is the object that a verb starts from.

@@ -2,10 +2,12 @@ package objects
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-io/keelson/apply"
 	"github.com/keelson-io/keelson/authn"
@@ -27,22 +29,124 @@ const (
 // Server returns the server itself as a caller. Admission sees it as this user; nobody asks
 // authorizers about it. Each call returns a user of its own, so that servers share nothing.
 func Server() Caller {
-	return NewCaller(&authn.User{Name: "system:apiserver", Groups: []string{authn.Masters, authn.Authenticated}}, "", nil)
+	return own("system:apiserver", authn.Masters)
+}
+
+// Controller returns a controller as a caller: the service account of its name, as in a cluster
+// whose controllers have credentials of their own.
+func Controller(name string) Caller {
+	return own(authn.ServiceAccountName(metav1.NamespaceSystem, name), authn.ServiceAccountGroups(metav1.NamespaceSystem)...)
+}
+
+// Manager returns the program that runs the controllers as a caller, for controllers that act in
+// its name in a cluster, too.
+func Manager() Caller { return own("system:" + ControllerManager) }
+
+// own returns a part of the server as a caller.
+func own(name string, groups ...string) Caller {
+	return Caller{user: &authn.User{Name: name, Groups: append(groups, authn.Authenticated)}, own: true}
+}
+
+// Own is told of the writes of the server's own parts.
+type Own interface {
+	// Begin permits a write and begins its record. The Entry is nil if the write is not recorded.
+	Begin(w *OwnWrite) (Entry, error)
+}
+
+// OwnWrite is a write by a part of the server.
+type OwnWrite struct {
+	User    *authn.User
+	Manager string // the field manager
+	Verb    string // "create", "update", "patch", "delete" or "deletecollection"
+	Ref     *Ref   // without a name if the write is of a collection
+}
+
+// Entry is the record of a write.
+type Entry interface {
+	// Annotate adds to the record.
+	Annotate(key, value string)
+	// AnnotateRequest adds to the record if its level includes the object that was sent.
+	AnnotateRequest(key, value string)
+	// End completes the record. sent returns what a client would have sent.
+	End(out *Outcome, sent func() []byte, err error)
 }
 
 // Writer does the verbs for one caller, with one field manager. Its methods use the version in
-// which objects are stored.
+// which objects are stored. What it does is permitted and recorded by [Config.Own].
 type Writer struct {
 	verbs   *Verbs
 	caller  Caller
 	manager string
+	patches bool
 }
 
 // Writer returns a Writer for a caller, whose writes are recorded under a field manager.
-func (v *Verbs) Writer(c Caller, manager string) Writer { return Writer{v, c, manager} }
+func (v *Verbs) Writer(c Caller, manager string) Writer {
+	return Writer{verbs: v, caller: c, manager: manager}
+}
+
+// Patches returns the same Writer, whose changes are patches in the record: upstream's part sends
+// patches where this one changes an object by a function.
+func (w Writer) Patches() Writer {
+	w.patches = true
+	return w
+}
 
 // options returns the options of a write by this caller.
 func (w Writer) options() *meta.WriteOptions { return &meta.WriteOptions{FieldManager: w.manager} }
+
+// recorded is a write of the server's own parts on its way: the Client of its Caller.
+type recorded struct {
+	Writer
+	write OwnWrite
+	begun bool
+	entry Entry // nil if the write is not recorded
+	err   error // why it may not be made
+}
+
+// record returns the record of a write, which is not begun.
+func (w Writer) record(verb string, ref *Ref) *recorded {
+	r := &recorded{Writer: w, write: OwnWrite{User: w.caller.user, Manager: w.manager, Verb: verb, Ref: ref}}
+	r.caller.client = r
+	return r
+}
+
+// begin begins the record, once.
+func (r *recorded) begin() error {
+	if !r.begun && r.verbs.Own != nil {
+		r.entry, r.err = r.verbs.Own.Begin(&r.write)
+	}
+	r.begun = true
+	return r.err
+}
+
+// end completes the record, and frees out.
+func (r *recorded) end(out *Outcome, sent func() []byte, err error) {
+	if r.entry != nil {
+		r.entry.End(out, sent, err)
+	}
+	out.Release()
+}
+
+// Annotate implements Client.
+func (r *recorded) Annotate(key, value string) {
+	if r.entry != nil {
+		r.entry.Annotate(key, value)
+	}
+}
+
+// AnnotateRequest implements Client.
+func (r *recorded) AnnotateRequest(key, value string) {
+	if r.entry != nil {
+		r.entry.AnnotateRequest(key, value)
+	}
+}
+
+// MayCreate implements Client.
+func (*recorded) MayCreate() error { return nil }
+
+// Work implements Client.
+func (*recorded) Work(int) error { return nil }
 
 // Delete deletes an object, with the propagation policy that is the default of its kind. An object
 // that does not exist is no error.
@@ -56,8 +160,45 @@ func (w Writer) Delete(ctx context.Context, k *kind.Kind, namespace, name string
 
 // Remove deletes an object with options.
 func (w Writer) Remove(ctx context.Context, k *kind.Kind, namespace, name string, o *meta.DeleteOptions) error {
-	out, err := w.verbs.Delete(ctx, w.caller, RefTo(k, namespace, name), o)
-	out.Release()
+	ref := RefTo(k, namespace, name)
+	r := w.record("delete", &ref)
+	if err := r.begin(); err != nil {
+		return err
+	}
+	out, err := w.verbs.Delete(ctx, r.caller, ref, o)
+	r.end(&out, func() []byte { return deleteOptions(o) }, err)
+	return err
+}
+
+// deleteOptions returns options as a client sends them.
+func deleteOptions(o *meta.DeleteOptions) []byte {
+	sent := metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}}
+	if o.UID != nil || o.ResourceVersion != nil {
+		sent.Preconditions = &metav1.Preconditions{UID: (*types.UID)(o.UID), ResourceVersion: o.ResourceVersion}
+	}
+	if o.PropagationPolicy != "" {
+		sent.PropagationPolicy = (*metav1.DeletionPropagation)(&o.PropagationPolicy)
+	}
+	text, err := json.Marshal(&sent)
+	if err != nil {
+		panic("BUG: options do not marshal: " + err.Error())
+	}
+	return text
+}
+
+// DeleteAll deletes the objects of a namespace whose names each passes on, as one request for the
+// collection.
+func (w Writer) DeleteAll(ctx context.Context, k *kind.Kind, namespace string, each func(func(name string) error) error) error {
+	ref := RefTo(k, namespace, "")
+	r := w.record("deletecollection", &ref)
+	if err := r.begin(); err != nil {
+		return err
+	}
+	o := &meta.DeleteOptions{}
+	_, err := w.verbs.DeleteCollection(ctx, r.caller, ref, o, func(found func(*cache.Object) error) error {
+		return each(func(name string) error { return found(&cache.Object{Key: k.Key(namespace, name)}) })
+	})
+	r.end(&Outcome{Result: Deleted}, func() []byte { return deleteOptions(o) }, err)
 	return err
 }
 
@@ -72,8 +213,18 @@ func (w Writer) ModifyPart(ctx context.Context, k *kind.Kind, namespace, name, s
 	ref := RefTo(k, namespace, name)
 	// A write of a part cannot change the rest of the object.
 	ref.Subresource = subresource
-	out, err := w.verbs.Modify(ctx, w.caller, ref, w.options(), fn)
-	out.Release()
+	verb := "update"
+	if w.patches {
+		verb = "patch"
+	}
+	r := w.record(verb, &ref)
+	out, err := w.verbs.Modify(ctx, r.caller, ref, w.options(), func(o meta.Object) error {
+		if err := fn(o); err != nil {
+			return err
+		}
+		return r.begin() // there is something to write
+	})
+	r.end(&out, nil, err)
 	return err
 }
 
@@ -92,11 +243,15 @@ func (w Writer) Apply(ctx context.Context, k *kind.Kind, namespace, name, subres
 	if err := jsondoc.Parse(config.said, body); err != nil {
 		return status.BadRequest("error decoding patch: %v", err)
 	}
+	r := w.record("patch", &ref)
+	if err := r.begin(); err != nil {
+		return err
+	}
 	// A controller owns its fields, even if others have set them before.
 	o, force := w.options(), true
 	o.Force = &force
-	out, err := w.verbs.change(ctx, w.caller, ref, applied(m, config, ref.scope(), o))
-	out.Release()
+	out, err := w.verbs.change(ctx, r.caller, ref, applied(m, config, ref.scope(), o))
+	r.end(&out, func() []byte { return body }, err)
 	return err
 }
 
@@ -130,7 +285,13 @@ func (w Writer) Create(ctx context.Context, k *kind.Kind, namespace, name string
 	if _, err := ref.Version.Decode(d, body); err != nil {
 		return "", err
 	}
-	if _, err := w.verbs.Create(ctx, w.caller, ref, d, w.options()); err != nil {
+	r := w.record("create", &ref)
+	if err := r.begin(); err != nil {
+		return "", err
+	}
+	out, err := w.verbs.Create(ctx, r.caller, ref, d, w.options())
+	r.end(&out, func() []byte { return body }, err)
+	if err != nil {
 		return "", err
 	}
 	return strings.Clone(meta.Object{Doc: d}.UID()), nil

@@ -45,6 +45,7 @@ type parts struct {
 	authorization     *config.AuthorizationConfiguration
 	authorizationText []byte
 	recorder          *audit.Auditor // nil: no audit log
+	ownRecorder       *audit.Auditor // for the writes of the server's own parts
 	converter         func(name string, c *apiextv1.WebhookConversion) (kind.Converter, error)
 	// guards, if not nil, returns the authorizers for requests and for the expressions of policies,
 	// in place of the chain.
@@ -72,6 +73,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	if p.guards != nil {
 		requests, policies = p.guards(s.authz.chain)
 	}
+	s.own = newOwnParts(p.ownRecorder, policies)
 	static, err := s.openStatic(p.plugins, p.pluginConfigs)
 	if err != nil {
 		return err
@@ -79,7 +81,8 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	s.objects = objects.New(objects.Config{
 		Kinds: s.kinds,
 		Store: p.store, Cache: s.cache,
-		Admission:      s.admission(p.plugins, p.pluginConfigs, static, policies),
+		Admission:      s.admission(p.plugins, p.pluginConfigs, static, s.own),
+		Own:            s.own,
 		AwaitDecisions: s.await,
 		Grow:           s.grow,
 		AwaitKinds:     s.awaitKinds(),
@@ -121,7 +124,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	s.allocator = &allocator.Allocator{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, API: s.writer(objects.ServerManager),
 		Status: s.writer(allocator.StatusManager), Ranges: s.network.services, Ports: s.network.nodePorts, Exclusive: s.embedsStore()}
 	s.objects.Claimer = s.allocator
-	s.authz.aggregator.API = s.writer(roles.Manager)
+	s.authz.aggregator.API = s.objects.Writer(s.own.controller(roles.Name), roles.Manager)
 	s.crds = &definitions.Controller{Kinds: s.kinds, Compiler: compiler, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.writer(objects.ServerManager).Delete, Converter: p.converter, Note: s.announceStatus}
 	if err := s.crds.Sync(ctx); err != nil {
 		return fmt.Errorf("loading custom resource definitions: %w", err)

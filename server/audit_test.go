@@ -48,7 +48,7 @@ func TestAudit(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{}),
 		TokenAuthFile: write("tokens.csv", "good,root,1,system:masters\nplain,ann,2,dev\n"),
 		AuditPolicyFile: write("policy.yaml", `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived"],"omitManagedFields":true,"rules":[
-			{"level":"None","userGroups":["system:masters"],"users":["keelson-admin"]},
+			{"level":"None","users":["keelson-admin","system:apiserver"]},{"level":"None","userGroups":["system:serviceaccounts:kube-system"]},
 			{"level":"RequestResponse","resources":[{"group":"demo.io"}]},{"level":"Metadata"}]}`),
 		AuditLog: audit.LogConfig{Path: filepath.Join(dir, "audit.log"), MaxSize: 1}})
 	r.define()

@@ -99,28 +99,32 @@ func enabled(list []string) (map[string]bool, error) {
 // startControllers builds the enabled controllers. Run starts them.
 func (s *Server) startControllers(st store.Store) {
 	s.authorities = &trust.Bundle{Store: st, Own: s.identity.caPEM, Shared: len(s.config.EtcdServers) > 0}
-	kinds, cached, manager := s.kinds, s.cache, s.writer(objects.ControllerManager)
+	kinds, cached := s.kinds, s.cache
+	as := func(account string) objects.Writer {
+		return s.objects.Writer(s.own.controller(account), objects.ControllerManager)
+	}
 	add := func(run func(context.Context)) { s.controllers = append(s.controllers, run) }
 	if s.enabled[namespace.Name] {
-		add((&namespace.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager}).Run)
+		add((&namespace.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: as(namespace.Name)}).Run)
 	}
 	if s.enabled[gc.Name] {
-		add((&gc.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager}).Run)
+		add((&gc.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: as(gc.Account).Patches()}).Run)
 	}
 	if s.enabled[roles.Name] {
 		add(s.authz.aggregator.Run)
 	}
 	if s.enabled[token.Name] {
+		manager := s.objects.Writer(s.own.known(objects.Manager()), objects.ControllerManager)
 		add((&token.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, Authorities: s.authorities,
 			Sign: func(namespace, account, uid, secret string) (string, error) {
 				return s.tokens.Issuer.SignKept(namespace, serviceaccount.Reference{Name: account, UID: uid}, secret)
 			}}).Run)
 	}
 	if s.enabled[signer.Name] {
-		add((&signer.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, Authority: s.identity.authority}).Run)
+		add((&signer.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: as(signer.Account), Authority: s.identity.authority}).Run)
 	}
 	if s.enabled[policies.Name] {
-		add((&policies.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.writer(policies.Manager)}).Run)
+		add((&policies.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.objects.Writer(s.own.controller(policies.Name), policies.Manager)}).Run)
 	}
 	if s.enabled[service.Name] {
 		add((&service.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.writer(objects.ServerManager),
@@ -131,23 +135,40 @@ func (s *Server) startControllers(st store.Store) {
 	}
 	add((&flows.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Flow: s.flow, Producer: s.writer(flows.Producer), Consumer: s.writer(flows.Consumer)}).Run)
 	if s.enabled[quota.Name] {
-		add((&quota.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager}).Run)
+		add((&quota.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: as(quota.Name)}).Run)
 	}
 	if s.enabled[migration.Name] {
-		add((&migration.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Objects: s.writer(migration.Name),
-			Definitions: s.writer(migration.Runner), Status: manager}).Run)
+		migrator := s.own.controller(migration.Name)
+		add((&migration.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Objects: s.objects.Writer(migrator, migration.Name).Patches(),
+			Definitions: s.objects.Writer(migrator, migration.Runner), Status: s.objects.Writer(migrator, objects.ControllerManager)}).Run)
 	}
-	if protect := (&protection.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, Claims: s.enabled[protection.Claims],
-		Volumes: s.enabled[protection.Volumes], Attributes: s.enabled[protection.Attributes]}); protect.Claims || protect.Volumes || protect.Attributes {
+	protect := &protection.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger}
+	if s.enabled[protection.Claims] {
+		protect.Claims = as(protection.AccountOfClaims)
+	}
+	if s.enabled[protection.Volumes] {
+		protect.Volumes = as(protection.AccountOfVolumes)
+	}
+	if s.enabled[protection.Attributes] {
+		protect.Attributes = as(protection.AccountOfAttributes)
+	}
+	if protect.Claims != nil || protect.Volumes != nil || protect.Attributes != nil {
 		add(protect.Run)
 	}
-	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, EnsureNamespace: s.writer(objects.ServerManager).EnsureNamespace,
-		Authorities: s.authorities, Accounts: s.enabled[ensure.ServiceAccounts], Maps: s.enabled[ensure.RootCA]}
+	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, EnsureNamespace: s.writer(objects.ServerManager).EnsureNamespace,
+		Authorities: s.authorities}
+	if s.enabled[ensure.ServiceAccounts] {
+		keep.Accounts = as(ensure.AccountOfAccounts)
+	}
+	if s.enabled[ensure.RootCA] {
+		keep.Maps = as(ensure.AccountOfRootCA)
+	}
 	add(keep.Run)
 	add((&systemmaps.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.writer(objects.ServerManager), Own: s.authenticationSettings}).Run)
 	add(s.allocator.Run)
 	if s.enabled[servicecidr.Name] {
-		add((&servicecidr.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, Status: s.writer(servicecidr.Name)}).Run)
+		add((&servicecidr.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: as(servicecidr.Account),
+			Status: s.objects.Writer(s.own.controller(servicecidr.Account), servicecidr.Name)}).Run)
 	}
 	add((&expiry.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, TTL: s.config.EventTTL}).Run)
 }

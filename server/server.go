@@ -256,6 +256,7 @@ type Server struct {
 	durable    store.Store // what store is kept in: store itself, unless its values are encrypted
 	encryption *encryption // nil: nothing is encrypted
 	authz      authorization
+	own        *ownParts
 	objects    *objects.Verbs
 	handler    *api.Handler
 	counted    counted
@@ -359,7 +360,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.swept.conversions = conversion.NewMetrics(s.metrics)
-	err = s.assemble(ctx, &parts{store: s.store, plugins: on, pluginConfigs: configs, authorization: chain, authorizationText: text, recorder: recorder, converter: s.converters(s.swept.conversions),
+	err = s.assemble(ctx, &parts{store: s.store, plugins: on, pluginConfigs: configs, authorization: chain, authorizationText: text, recorder: recorder, ownRecorder: recorder, converter: s.converters(s.swept.conversions),
 		messagesUnused: s.logUnusedMessages})
 	if err != nil {
 		return err

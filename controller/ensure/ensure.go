@@ -34,6 +34,12 @@ const (
 	RootCA          = "root-ca-certificate-publisher-controller"
 )
 
+// The service accounts that the two are in a cluster.
+const (
+	AccountOfAccounts = "service-account-controller"
+	AccountOfRootCA   = "root-ca-cert-publisher"
+)
+
 // SystemNamespaces are the namespaces that always exist.
 var SystemNamespaces = []string{"default", "kube-node-lease", "kube-public", "kube-system"}
 
@@ -63,17 +69,16 @@ type Controller struct {
 	Kinds  *kind.Registry
 	Cache  *cache.Cache
 	Store  store.Store
-	API    API
 	Logger *slog.Logger
+
+	// Accounts gives every namespace its service account, Maps its config map. If nil, nobody does.
+	Accounts, Maps API
 
 	// EnsureNamespace creates a namespace unless it exists.
 	EnsureNamespace func(ctx context.Context, name string) error
 
 	// Authorities is the content of the config maps. The controller also keeps it stored.
 	Authorities *trust.Bundle
-
-	Accounts bool // every namespace has a service account
-	Maps     bool // every namespace has a config map
 
 	loop                   loop.Loop // due are the objects that are to be there
 	spaces, accounts, maps *kind.Kind
@@ -87,10 +92,10 @@ func (c *Controller) Run(ctx context.Context) {
 	if c.spaces == nil {
 		return
 	}
-	if !c.Accounts {
+	if c.Accounts == nil {
 		c.accounts = nil
 	}
-	if !c.Maps {
+	if c.Maps == nil {
 		c.maps = nil
 	}
 	c.loop = loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: ServiceAccounts + ", " + RootCA, List: []string{trust.Prefix, c.spaces.StoragePrefix + "/"},
@@ -167,7 +172,7 @@ func (c *Controller) work(ctx context.Context, key string) error {
 
 // admit makes sure that a namespace has its service account.
 func (c *Controller) admit(ctx context.Context, namespace, name string) error {
-	return c.API.Ensure(ctx, c.accounts, namespace, name, object("ServiceAccount", name, nil, nil))
+	return c.Accounts.Ensure(ctx, c.accounts, namespace, name, object("ServiceAccount", name, nil, nil))
 }
 
 // bundle returns the content of the config maps.
@@ -202,13 +207,13 @@ func (c *Controller) publish(ctx context.Context, namespace, name string) error 
 		return err
 	}
 	if have == nil {
-		return c.API.Ensure(ctx, c.maps, namespace, name, object("ConfigMap", name, map[string]string{description: caComment}, map[string]string{caKey: ca}))
+		return c.Maps.Ensure(ctx, c.maps, namespace, name, object("ConfigMap", name, map[string]string{description: caComment}, map[string]string{caKey: ca}))
 	}
 	defer have.Doc.Release()
 	if data := have.Doc.Root().Get("data"); data.Len() == 1 && data.Get(caKey).Text() == ca && have.Annotation(description) != "" {
 		return nil
 	}
-	return c.API.Modify(ctx, c.maps, namespace, name, func(o meta.Object) error {
+	return c.Maps.Modify(ctx, c.maps, namespace, name, func(o meta.Object) error {
 		// Load comes after the read of the config map, so that no server overwrites a newer list
 		// that a faster one has published.
 		ca, err := c.Authorities.Load(ctx)

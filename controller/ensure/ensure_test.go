@@ -33,8 +33,8 @@ func inBubble(t *testing.T, before func(*Controller), test func(t *testing.T, r 
 		r := &rig{API: testapi.New(t)}
 		r.own.Store("first\n")
 		r.authorities = &trust.Bundle{Store: r.Store, Own: func() []byte { return []byte(r.own.Load().(string)) }}
-		c := &Controller{Kinds: r.Kinds, Cache: r.Cache, Store: r.Store, API: r.As(objects.ControllerManager), Logger: r.Logger,
-			EnsureNamespace: r.As(objects.ServerManager).EnsureNamespace, Authorities: r.authorities, Accounts: true, Maps: true}
+		c := &Controller{Kinds: r.Kinds, Cache: r.Cache, Store: r.Store, Logger: r.Logger,
+			EnsureNamespace: r.As(objects.ServerManager).EnsureNamespace, Authorities: r.authorities, Accounts: r.As(objects.ControllerManager), Maps: r.As(objects.ControllerManager)}
 		if before != nil {
 			before(c)
 		}
@@ -140,7 +140,14 @@ func TestWhatIsSwitchedOffIsNotMade(t *testing.T) {
 		{testkit.Here(), true, false},
 		{testkit.Here(), false, true},
 	} {
-		inBubble(t, func(c *Controller) { c.Accounts, c.Maps = test.accounts, test.maps }, func(t *testing.T, r *rig) {
+		inBubble(t, func(c *Controller) {
+			if !test.accounts {
+				c.Accounts = nil
+			}
+			if !test.maps {
+				c.Maps = nil
+			}
+		}, func(t *testing.T, r *rig) {
 			in := spaces + "/default"
 			if got := r.Exists(in + "/serviceaccounts/" + account); got != test.accounts {
 				t.Errorf("%s: service account: there %v", test.at, got)

@@ -51,6 +51,9 @@ import (
 // Name is kube-controller-manager's name of this controller.
 const Name = "garbage-collector-controller"
 
+// Account is the service account that the controller is in a cluster.
+const Account = "generic-garbage-collector"
+
 const (
 	workers    = 4
 	firstRetry = 10 * time.Millisecond

@@ -51,9 +51,9 @@ const pause = 20 * time.Millisecond
 
 // API is the part of the API that the controller calls, as a client would.
 type API interface {
-	// Delete deletes an object. One with finalizers is only marked. It is no error if the object is
-	// gone.
-	Delete(ctx context.Context, k *kind.Kind, namespace, name string) error
+	// DeleteAll deletes the objects of a kind in a namespace whose names each passes on. One with
+	// finalizers is only marked. It is no error if an object is gone.
+	DeleteAll(ctx context.Context, k *kind.Kind, namespace string, each func(func(name string) error) error) error
 	// ModifyPart changes a subresource of an object. It returns the errors of fn unchanged.
 	ModifyPart(ctx context.Context, k *kind.Kind, namespace, name, subresource string, fn func(meta.Object) error) error
 }
@@ -205,12 +205,14 @@ func (c *Controller) clear(ctx context.Context, namespace string) *remains {
 // clearKind deletes the objects of one kind, and adds those that are still there.
 func (c *Controller) clearKind(ctx context.Context, k *kind.Kind, namespace string, left *remains) {
 	prefix := k.Key(namespace, "")
-	found := false
-	_, err := store.Each(ctx, c.Store, prefix, 0, func(it *store.Item) error {
-		found = true
-		return c.API.Delete(ctx, k, namespace, strings.TrimPrefix(it.Key, prefix))
-	})
-	if err == nil && found {
+	some, err := c.Store.List(ctx, prefix, store.ListOptions{Limit: 1})
+	if err == nil && len(some.Items) > 0 {
+		err = c.API.DeleteAll(ctx, k, namespace, func(found func(name string) error) error {
+			_, err := store.Each(ctx, c.Store, prefix, 0, func(it *store.Item) error { return found(strings.TrimPrefix(it.Key, prefix)) })
+			return err
+		})
+	}
+	if err == nil && len(some.Items) > 0 {
 		_, err = store.Each(ctx, c.Store, prefix, 0, func(it *store.Item) error {
 			left.kinds[k.Plural+"."+k.Group]++
 			d := jsondoc.Get()

@@ -153,13 +153,13 @@ type failing struct {
 	tries []time.Time
 }
 
-func (f *failing) Delete(ctx context.Context, k *kind.Kind, namespace, name string) error {
+func (f *failing) DeleteAll(ctx context.Context, k *kind.Kind, namespace string, each func(func(name string) error) error) error {
 	if f.left > 0 {
 		f.left--
 		f.tries = append(f.tries, time.Now())
 		return errors.New("not now")
 	}
-	return f.API.Delete(ctx, k, namespace, name)
+	return f.API.DeleteAll(ctx, k, namespace, each)
 }
 
 func TestFailedDeletionIsReportedAndRepeated(t *testing.T) {

@@ -41,6 +41,13 @@ const (
 	Attributes = "volumeattributesclass-protection-controller"
 )
 
+// The service accounts that the three are in a cluster.
+const (
+	AccountOfClaims     = "pvc-protection-controller"
+	AccountOfVolumes    = "pv-protection-controller"
+	AccountOfAttributes = "volumeattributesclass-protection-controller"
+)
+
 // API is the part of the API that the controller calls, as a client would.
 type API interface {
 	// Modify changes an object. It returns the errors of fn unchanged.
@@ -52,10 +59,11 @@ type Controller struct {
 	Kinds  *kind.Registry
 	Cache  *cache.Cache
 	Store  store.Store
-	API    API
 	Logger *slog.Logger
 
-	Claims, Volumes, Attributes bool // which objects it is for
+	// Claims, Volumes and Attributes change the objects that the controller is for; nil: it is not for
+	// these.
+	Claims, Volumes, Attributes API
 
 	loop                              loop.Loop // due are deleted objects
 	claims, volumes, attributes, pods *kind.Kind
@@ -82,15 +90,23 @@ func (c *Controller) Run(ctx context.Context) {
 // own returns the kinds whose finalizers the controller removes.
 func (c *Controller) own() []*kind.Kind {
 	var list []*kind.Kind
-	for _, k := range []struct {
-		on   bool
-		kind *kind.Kind
-	}{{c.Claims, c.claims}, {c.Volumes, c.volumes}, {c.Attributes, c.attributes}} {
-		if k.on {
-			list = append(list, k.kind)
+	for _, k := range []*kind.Kind{c.claims, c.volumes, c.attributes} {
+		if c.apiOf(k) != nil {
+			list = append(list, k)
 		}
 	}
 	return list
+}
+
+// apiOf returns what changes the objects of a kind, nil if the controller is not for them.
+func (c *Controller) apiOf(k *kind.Kind) API {
+	switch k {
+	case c.claims:
+		return c.Claims
+	case c.volumes:
+		return c.Volumes
+	}
+	return c.Attributes
 }
 
 func isOf(k *kind.Kind, key string) bool { return strings.HasPrefix(key, k.StoragePrefix+"/") }
@@ -147,7 +163,7 @@ func (c *Controller) work(ctx context.Context, key string) error {
 		return nil
 	}
 	delete(c.waiting, key)
-	return loop.UnlessGone(c.API.Modify(ctx, k, namespace, name, func(o meta.Object) error {
+	return loop.UnlessGone(c.apiOf(k).Modify(ctx, k, namespace, name, func(o meta.Object) error {
 		o.SetFinalizers(slices.DeleteFunc(slices.Collect(o.Finalizers()), func(f string) bool { return f == finalizer }))
 		return nil
 	}))

@@ -13,7 +13,7 @@ import (
 // other finalizers stay.
 func TestAttributes(t *testing.T) {
 	api := testapi.New(t)
-	c := &Controller{Kinds: api.Kinds, Cache: api.Cache, Store: api.Store, API: api.As(objects.ControllerManager), Logger: api.Logger, Attributes: true}
+	c := &Controller{Kinds: api.Kinds, Cache: api.Cache, Store: api.Store, Logger: api.Logger, Attributes: api.As(objects.ControllerManager)}
 	api.Run(c.Run)
 	const classes, claims = "/apis/storage.k8s.io/v1/volumeattributesclasses", "/api/v1/namespaces/default/persistentvolumeclaims"
 	class := func(name, finalizers string) string {

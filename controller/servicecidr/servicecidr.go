@@ -42,6 +42,9 @@ import (
 // condition.
 const Name = "service-cidr-controller"
 
+// Account is the service account that the controller is in a cluster.
+const Account = "service-cidrs-controller"
+
 // Finalizer is the finalizer that ServiceCIDRs get.
 const Finalizer = "networking.k8s.io/service-cidr-finalizer"
 

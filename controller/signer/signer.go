@@ -43,6 +43,9 @@ import (
 // Name is kube-controller-manager's name of this controller.
 const Name = "certificatesigningrequest-signing-controller"
 
+// Account is the service account that the controller is in a cluster.
+const Account = "certificate-controller"
+
 // kube-controller-manager's durations. A certificate is valid from some time before it is issued,
 // because clocks differ; this does not shorten a short life.
 const (
