@@ -77,7 +77,8 @@ type Writer struct {
 	verbs   *Verbs
 	caller  Caller
 	manager string
-	patches bool
+
+	patches, admitted bool
 }
 
 // Writer returns a Writer for a caller, whose writes are recorded under a field manager.
@@ -89,6 +90,12 @@ func (v *Verbs) Writer(c Caller, manager string) Writer {
 // patches where this one changes an object by a function.
 func (w Writer) Patches() Writer {
 	w.patches = true
+	return w
+}
+
+// Admitted returns the same Writer, whose deletions are a part of something that admission has seen.
+func (w Writer) Admitted() Writer {
+	w.admitted = true
 	return w
 }
 
@@ -165,7 +172,7 @@ func (w Writer) Remove(ctx context.Context, k *kind.Kind, namespace, name string
 	if err := r.begin(); err != nil {
 		return err
 	}
-	out, err := w.verbs.Delete(ctx, r.caller, ref, o)
+	out, err := w.verbs.delete(ctx, r.caller, ref, &deletion{options: o, admitted: w.admitted})
 	r.end(&out, func() []byte { return deleteOptions(o) }, err)
 	return err
 }

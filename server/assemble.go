@@ -66,6 +66,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	s.cache = cache.New(p.store, cache.Options{Logger: s.logger, AllLogBytes: shares.Logs, ViewBytes: shares.Views, StateBytes: shares.States,
 		Memory: memoryOf(s.kinds.Load()), Beside: gc.Memory})
 	s.opened = append(s.opened, closer(func() error { s.cache.Close(); return nil }))
+	s.own = newOwnParts(p.ownRecorder)
 	if err := s.openAuthz(p.authorization, p.authorizationText, s.kinds, s.cache, p.store); err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	if p.guards != nil {
 		requests, policies = p.guards(s.authz.chain)
 	}
-	s.own = newOwnParts(p.ownRecorder, policies)
+	s.own.next = policies
 	static, err := s.openStatic(p.plugins, p.pluginConfigs)
 	if err != nil {
 		return err
@@ -125,7 +126,8 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Status: s.writer(allocator.StatusManager), Ranges: s.network.services, Ports: s.network.nodePorts, Exclusive: s.embedsStore()}
 	s.objects.Claimer = s.allocator
 	s.authz.aggregator.API = s.objects.Writer(s.own.controller(roles.Name), roles.Manager)
-	s.crds = &definitions.Controller{Kinds: s.kinds, Compiler: compiler, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.writer(objects.ServerManager).Delete, Converter: p.converter, Note: s.announceStatus}
+	s.crds = &definitions.Controller{Kinds: s.kinds, Compiler: compiler, Cache: s.cache, Store: s.recording(p.store, objects.ServerManager), Logger: s.logger,
+		Delete: s.writer(objects.ServerManager).Admitted().Delete, Converter: p.converter, Note: s.announceStatus}
 	if err := s.crds.Sync(ctx); err != nil {
 		return fmt.Errorf("loading custom resource definitions: %w", err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/roles"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/store"
 )
 
@@ -64,7 +65,7 @@ func (s *Server) disableAnonymousWithAlwaysAllow() {
 // openAuthz builds the authorizers. RBAC allows nothing before syncRoles.
 func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, kinds *kind.Registry, cached *cache.Cache, st store.Store) error {
 	z := &s.authz
-	z.defaults = roles.Config{Kinds: kinds, Cache: cached, Store: st}
+	z.defaults = roles.Config{Kinds: kinds, Cache: cached, Store: s.recording(st, objects.ServerManager)}
 	z.aggregator = &roles.Aggregator{Config: z.defaults, Logger: s.logger}
 	reloadConfig := reload.Config{Configuration: c, File: s.config.Authorization.File, Text: text, Interval: s.config.ReloadInterval,
 		Metrics: s.metrics, Certificates: s.hooks.Certificates, ServerID: s.id, Logger: s.logger}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
@@ -28,8 +29,8 @@ import (
 
 // ownParts implements objects.Own and, for admission, authz.Authorizer.
 type ownParts struct {
-	audit *audit.Auditor // nil: nothing is recorded
-	next  authz.Authorizer
+	audit *audit.Auditor   // nil: nothing is recorded
+	next  authz.Authorizer // is asked about all others
 
 	roles func() *rbac.Index // the default roles
 
@@ -37,10 +38,9 @@ type ownParts struct {
 	users map[*authn.User]bool // of controllers
 }
 
-// newOwnParts returns the permissions and the record of the server's parts. Admission asks next about
-// all others.
-func newOwnParts(a *audit.Auditor, next authz.Authorizer) *ownParts {
-	return &ownParts{audit: a, next: next, users: map[*authn.User]bool{}, roles: sync.OnceValue(func() *rbac.Index {
+// newOwnParts returns the permissions and the record of the server's parts. Its field next is to be set.
+func newOwnParts(a *audit.Auditor) *ownParts {
+	return &ownParts{audit: a, users: map[*authn.User]bool{}, roles: sync.OnceValue(func() *rbac.Index {
 		ix := rbac.NewIndex()
 		ix.Apply(roles.Changes()...)
 		return ix
@@ -77,18 +77,32 @@ func (p *ownParts) known(c objects.Caller) objects.Caller {
 func (p *ownParts) Begin(w *objects.OwnWrite) (objects.Entry, error) {
 	ref := w.Ref
 	a := &authz.Attributes{User: w.User, Verb: w.Verb, ResourceRequest: true, Group: ref.Kind.Group, Version: ref.Version.Name,
-		Resource: ref.Kind.Plural, Subresource: ref.Subresource, Namespace: ref.Namespace, Name: ref.Name}
-	named := ref.Name
-	if w.Verb == "create" {
-		a.Name = "" // as in a request to create
-	}
+		Resource: ref.Kind.Plural, Subresource: ref.Subresource, Namespace: ref.Namespace, Name: nameIn(w.Verb, ref.Name)}
 	decided := authz.Result{Decision: authz.Allow}
 	if !slices.Contains(w.User.Groups, authn.Masters) {
 		if decided = p.roles().Authorize(context.Background(), a); decided.Decision != authz.Allow {
-			return nil, status.Forbidden(ref.Kind.GroupResource(), named, errors.New(a.Refusal()))
+			return nil, status.Forbidden(ref.Kind.GroupResource(), ref.Name, errors.New(a.Refusal()))
 		}
 	}
-	rec := p.audit.StartOwn(pathOf(a), ownAgent(w.Manager), a)
+	e, err := p.record(a, ref.Name, w.Manager, decided.Reason)
+	if e == nil {
+		return nil, err // an Entry that is nil
+	}
+	return e, nil
+}
+
+// nameIn returns the name in the path of a request.
+func nameIn(verb, name string) string {
+	if verb == "create" {
+		return "" // the name is in the body only
+	}
+	return name
+}
+
+// record begins the record of a permitted write to the object of a name. It returns nil if the write is
+// not recorded.
+func (p *ownParts) record(a *authz.Attributes, name, manager, reason string) (*ownEntry, error) {
+	rec := p.audit.StartOwn(pathOf(a), ownAgent(manager), a)
 	if rec == nil {
 		return nil, nil
 	}
@@ -96,26 +110,20 @@ func (p *ownParts) Begin(w *objects.OwnWrite) (objects.Entry, error) {
 		return nil, status.Internal(errors.New("failed to store audit event"))
 	}
 	rec.Annotate("authorization.k8s.io/decision", "allow")
-	rec.Annotate("authorization.k8s.io/reason", decided.Reason)
-	return &ownEntry{Record: rec, verb: w.Verb, object: audit.Object{Name: named}}, nil
+	rec.Annotate("authorization.k8s.io/reason", reason)
+	return &ownEntry{Record: rec, verb: a.Verb, name: name, resource: schema.GroupResource{Group: a.Group, Resource: a.Resource}}, nil
 }
 
 // pathOf returns the path of a request with these attributes.
 func pathOf(a *authz.Attributes) string {
-	parts := []string{"", "apis", a.Group, a.Version}
+	root, namespaces := "apis", ""
 	if a.Group == "" {
-		parts = []string{"", "api", a.Version}
+		root = "api"
 	}
 	if a.Namespace != "" {
-		parts = append(parts, "namespaces", a.Namespace)
+		namespaces = "namespaces"
 	}
-	parts = append(parts, a.Resource)
-	for _, part := range []string{a.Name, a.Subresource} {
-		if part != "" {
-			parts = append(parts, part)
-		}
-	}
-	return strings.Join(parts, "/")
+	return path.Join("/", root, a.Group, a.Version, namespaces, a.Namespace, a.Resource, a.Name, a.Subresource)
 }
 
 // ownAgent returns the user agent of a part of the server, which a field manager names.
@@ -126,8 +134,8 @@ func ownAgent(manager string) string {
 // ownEntry is the record of one write.
 type ownEntry struct {
 	*audit.Record
-	verb   string
-	object audit.Object
+	verb, name string
+	resource   schema.GroupResource
 }
 
 // AnnotateRequest implements objects.Entry.
@@ -144,28 +152,28 @@ func (e *ownEntry) End(out *objects.Outcome, sent func() []byte, err error) {
 		sent = result
 	}
 	if sent != nil {
-		e.RequestObject(e.object, sent)
+		e.RequestObject(audit.Object{Name: e.name}, sent)
 	}
+	if out.Doc != nil {
+		e.ResponseObject(result)
+	}
+	e.answer(err)
+}
+
+// answer completes the record with what a client would be answered.
+func (e *ownEntry) answer(err error) {
 	if err != nil {
-		e.failed(err)
+		st := status.From(err).Status
+		if st.Code == 0 {
+			st.Code = http.StatusInternalServerError
+		}
+		st.Status = metav1.StatusFailure
+		e.ResponseStatus(&st)
+		e.Code(int(st.Code))
 	} else if e.verb == "create" {
 		e.Code(http.StatusCreated)
 	} else {
 		e.Code(http.StatusOK)
 	}
-	if out.Doc != nil {
-		e.ResponseObject(result)
-	}
 	e.Complete()
-}
-
-// failed records an error as its status.
-func (e *ownEntry) failed(err error) {
-	st := status.From(err).Status
-	if st.Code == 0 {
-		st.Code = http.StatusInternalServerError
-	}
-	st.Status = metav1.StatusFailure
-	e.ResponseStatus(&st)
-	e.Code(int(st.Code))
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/audit"
+	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -40,6 +41,8 @@ func event(e *audit.Event) string {
 	return strings.TrimPrefix(e.User.Username, account) + " " + e.Verb + " " + e.RequestURI + " " + http.StatusText(int(e.ResponseStatus.Code))
 }
 
+// Ledger: controller-audit.
+//
 // TestControllersAreRecorded lets controllers of each sort work and reads what the audit log has of it.
 func TestControllersAreRecorded(t *testing.T) {
 	r, log := startRecorded(t, Config{})
@@ -65,6 +68,10 @@ func TestControllersAreRecorded(t *testing.T) {
 	r.until("the role is aggregated", func() bool {
 		return strings.Contains(r.must("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/view", ""), "a.io")
 	})
+	r.define()
+	r.must("POST", widgetsPath, `{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"w"}}`)
+	r.must("DELETE", definitionsPath+"/widgets.demo.io", "")
+	r.until("the definition is gone", func() bool { return !has(definitionsPath + "/widgets.demo.io") })
 	r.must("POST", "/api/v1/namespaces/a/resourcequotas", `{"metadata":{"name":"q"},"spec":{"hard":{"configmaps":"5"}}}`)
 	r.until("the quota is counted", func() bool {
 		return strings.Contains(r.must("GET", "/api/v1/namespaces/a/resourcequotas/q", ""), `"used"`)
@@ -94,6 +101,10 @@ func TestControllersAreRecorded(t *testing.T) {
 		"generic-garbage-collector delete " + maps + "/dependent OK",
 		"clusterrole-aggregation-controller patch /apis/rbac.authorization.k8s.io/v1/clusterroles/view OK",
 		"resourcequota-controller update /api/v1/namespaces/a/resourcequotas/q/status OK",
+		"system:apiserver create /apis/rbac.authorization.k8s.io/v1/clusterroles Created",
+		"system:apiserver update " + definitionsPath + "/widgets.demo.io/status OK",
+		"system:apiserver delete " + widgetsPath + "/w OK",
+		"system:apiserver delete " + definitionsPath + "/widgets.demo.io OK",
 		"namespace-controller deletecollection " + maps + " OK",
 		"namespace-controller update /api/v1/namespaces/a/finalize OK",
 	} {
@@ -101,4 +112,37 @@ func TestControllersAreRecorded(t *testing.T) {
 			t.Errorf("no event %q in\n%s", want, strings.Join(lines, "\n"))
 		}
 	}
+}
+
+// Ledger: controller-permissions.
+//
+// TestGuardsExemptControllers holds that a guard which lets the controllers of a cluster pass holds up neither
+// a namespace nor a definition, and that it sees no member of system:masters. The authorizers do not matter.
+func TestGuardsExemptControllers(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{}), Authorization: config.Flags{Modes: []string{config.AlwaysDeny}}})
+	r.define()
+	const maps = "/api/v1/namespaces/a/configmaps"
+	r.must("POST", "/api/v1/namespaces", `{"metadata":{"name":"a"}}`)
+	r.must("POST", maps, `{"metadata":{"name":"kept"}}`)
+	r.must("POST", widgetsPath, `{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"w"}}`)
+	r.must("POST", admissionPath+"validatingadmissionpolicies", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"keep"},"spec":{
+		"matchConstraints":{"resourceRules":[{"operations":["DELETE"],"apiGroups":["","demo.io"],"apiVersions":["*"],"resources":["configmaps","widgets"]}]},
+		"validations":[{"expression":"request.userInfo.username == 'system:serviceaccount:kube-system:namespace-controller' && !('system:masters' in request.userInfo.groups) && authorizer.group('').resource('configmaps').namespace('a').check('delete').allowed()"}]}}`)
+	r.must("POST", admissionPath+"validatingadmissionpolicybindings", bindingBody("keep", "keep", `"validationActions":["Deny"]`))
+	r.settle()
+	if code, answer := r.call(r.client, "DELETE", maps+"/kept", ""); code != 422 {
+		t.Errorf("the guard lets an administrator pass: %d %s", code, answer)
+	}
+	r.must("DELETE", "/api/v1/namespaces/a", "")
+	r.must("DELETE", definitionsPath+"/widgets.demo.io", "")
+	for _, path := range []string{"/api/v1/namespaces/a", definitionsPath + "/widgets.demo.io"} {
+		r.until(path+" is gone", func() bool {
+			code, _ := r.call(r.client, "GET", path, "")
+			return code == http.StatusNotFound
+		})
+	}
+	const roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+	r.must("POST", roles, `{"metadata":{"name":"all"},"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"part":"true"}}]}}`)
+	r.must("POST", roles, `{"metadata":{"name":"part","labels":{"part":"true"}},"rules":[{"verbs":["get"],"apiGroups":["a.io"],"resources":["b"]}]}`)
+	r.until("the role is aggregated", func() bool { return strings.Contains(r.must("GET", roles+"/all", ""), "a.io") })
 }
