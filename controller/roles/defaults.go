@@ -1,10 +1,14 @@
 package roles
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/authz/rbac"
@@ -71,6 +75,41 @@ func Changes() []rbac.Change {
 		}
 	}
 	return all
+}
+
+// Aggregate sets the rules of the aggregated cluster roles among changes to an index, as the server does
+// when all are stored. Of several changes to a role the last one counts. It changes the roles.
+func Aggregate(changes []rbac.Change) error {
+	stored := map[string]*rbacv1.ClusterRole{}
+	for _, c := range changes {
+		if c.ClusterRole != nil {
+			stored[c.ClusterRole.Name] = c.ClusterRole
+		}
+	}
+	var all, gathering []*rbacv1.ClusterRole
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
+		all = append(all, stored[name])
+		if stored[name].AggregationRule != nil {
+			gathering = append(gathering, stored[name])
+		}
+	}
+	// A role may gather the rules of another one that gathers. Each round completes at least one more.
+	for range len(gathering) + 1 {
+		changed := ""
+		for _, r := range gathering {
+			rules, err := Gather(r.Name, r.AggregationRule.ClusterRoleSelectors, all)
+			if err != nil {
+				return fmt.Errorf("aggregationRule of ClusterRole %s: %w", r.Name, err)
+			}
+			if len(rules)+len(r.Rules) > 0 && !equality.Semantic.DeepEqual(rules, r.Rules) {
+				r.Rules, changed = rules, r.Name
+			}
+		}
+		if changed == "" {
+			return nil
+		}
+	}
+	return errors.New("aggregationRules of ClusterRoles that select each other never come to rest: let one of them not select the others")
 }
 
 func head(kind string) metav1.TypeMeta {

@@ -234,7 +234,7 @@ func (o *authzOptions) index(in io.Reader) (*rbac.Index, error) {
 	return indexOf(docs)
 }
 
-// indexOf returns the default roles and those in documents.
+// indexOf returns the default roles and those in documents, aggregated.
 func indexOf(docs []manifest.Document) (*rbac.Index, error) {
 	changes := roles.Changes()
 	for _, d := range docs {
@@ -243,6 +243,9 @@ func indexOf(docs []manifest.Document) (*rbac.Index, error) {
 			return nil, err
 		}
 		changes = append(changes, c)
+	}
+	if err := roles.Aggregate(changes); err != nil {
+		return nil, err
 	}
 	index := rbac.NewIndex()
 	index.Apply(changes...)
