@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -154,7 +155,7 @@ func (a *Aggregator) gather(ctx context.Context, name string, k *known) error {
 		from = append(from, r)
 	}
 	if rules := gather(name, selectors, from); !equality.Semantic.DeepEqual(rules, now.Rules) {
-		return a.write(ctx, name, rules)
+		return a.write(ctx, name, k.rev, rules)
 	}
 	return nil
 }
@@ -177,9 +178,11 @@ type applied struct {
 	Rules           []rbacv1.PolicyRule `json:"rules"`
 }
 
-// write applies new rules to a role. If the role has changed meanwhile, that change is seen soon.
-func (a *Aggregator) write(ctx context.Context, name string, rules []rbacv1.PolicyRule) error {
-	text, err := json.Marshal(applied{head("ClusterRole"), map[string]string{"name": name}, append([]rbacv1.PolicyRule{}, rules...)})
+// write applies new rules to a role at a revision. If the role has changed meanwhile, that change is seen
+// soon. It may be another role of the same name, whose rules are its own.
+func (a *Aggregator) write(ctx context.Context, name string, rev int64, rules []rbacv1.PolicyRule) error {
+	metadata := map[string]string{"name": name, "resourceVersion": strconv.FormatInt(rev, 10)}
+	text, err := json.Marshal(applied{head("ClusterRole"), metadata, append([]rbacv1.PolicyRule{}, rules...)})
 	if err != nil {
 		return err
 	}
