@@ -31,6 +31,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -114,11 +115,12 @@ type Handler struct {
 	reads, writes inFlight
 	turns         *turns // of long answers
 	building      *budget
-	sending       inFlight // long answers
-	working       *budget  // bytes that large bodies and objects become
-	bodies        quota    // bytes of bodies
-	watches       quota    // how many long-running requests there are
-	largeHeaders  quota    // bytes of headers of requests with many of them
+	sending       inFlight     // long answers
+	working       *budget      // bytes that large bodies and objects become
+	bodies        quota        // bytes of bodies
+	refused       atomic.Int32 // refused requests that wait for the end of their bodies
+	watches       quota        // how many long-running requests there are
+	largeHeaders  quota        // bytes of headers of requests with many of them
 
 	stopping context.Context // ends when watches are to end
 	stop     context.CancelFunc

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/keelson-io/keelson/status"
 )
@@ -124,6 +125,28 @@ func (q *request) dropBody() error {
 		return tooLarge()
 	}
 	return nil
+}
+
+// Bounds for refused requests whose bodies are still on their way.
+const (
+	mostRefused  = 500         // that wait for the end of their bodies
+	longestAwait = time.Second // of one
+)
+
+// awaitEnd drops the rest of the body of a request that is refused. The end of the handler would reset
+// an HTTP/2 stream whose body has not ended, and some clients then lose the answer. For HTTP/1.1,
+// net/http does this by itself. A body that is too long, or too slow, gets the answer with the reset.
+func (q *request) awaitEnd() {
+	if q.r.ProtoMajor != 2 || bodyless(q.r) || q.r.ContentLength > maxBody {
+		return
+	}
+	defer q.h.refused.Add(-1)
+	if q.h.refused.Add(1) > mostRefused {
+		return
+	}
+	if http.NewResponseController(q.w).SetReadDeadline(time.Now().Add(longestAwait)) == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(q.r.Body, maxBody+1))
+	}
 }
 
 // bodyless reports whether a request can have no body.

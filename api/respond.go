@@ -164,6 +164,10 @@ func (q *request) gzipped(code int, write func(io.Writer)) {
 
 // header writes the warnings and the status line.
 func (q *request) header(code int) {
+	q.leave()
+	if code >= http.StatusBadRequest {
+		q.awaitEnd()
+	}
 	q.answers()
 	q.writeWarnings()
 	q.code = code
