@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/internal/kubehook"
+	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/weakcert"
 )
 
@@ -28,10 +29,11 @@ type WebhookConfig struct {
 	MaxBytes       int64         // bytes of the events that wait in batch mode; 0: 128 MiB
 	// Certificates counts the certificates of the webhook. Nil means that they are not counted.
 	Certificates *weakcert.Counters
-	MaxWait      time.Duration // time that an event waits for others in batch mode; 0: 30 s
-	NoThrottle   bool          // do not limit the rate of calls
-	QPS          float32       // calls per second in batch mode; 0: 10
-	Burst        int           // calls in a burst in batch mode; 0: 15
+	Files        *reloads.Files // follow the kubeconfig; nil: it is read once
+	MaxWait      time.Duration  // time that an event waits for others in batch mode; 0: 30 s
+	NoThrottle   bool           // do not limit the rate of calls
+	QPS          float32        // calls per second in batch mode; 0: 10
+	Burst        int            // calls in a burst in batch mode; 0: 15
 }
 
 // withDefaults returns c with defaults for empty fields. If c is invalid, it returns an error.
@@ -95,6 +97,9 @@ func OpenWebhook(c WebhookConfig, m *Metrics, logger *slog.Logger) (Backend, err
 		return nil, fmt.Errorf("initializing audit webhook: %w", err)
 	}
 	client, err := kubehook.New(config, kubehook.Backoff(c.InitialBackoff), nil, c.Certificates)
+	if err == nil {
+		err = client.Follow(c.Files, "audit-webhook-config-file", c.ConfigFile)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("initializing audit webhook: %w", err)
 	}

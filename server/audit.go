@@ -32,7 +32,7 @@ func (s *Server) openAudit() (*audit.Auditor, error) {
 		backends = append(backends, b)
 	}
 	if c.AuditWebhook.ConfigFile != "" {
-		c.AuditWebhook.MaxBytes, c.AuditWebhook.Certificates = s.memory.Shares().Audit, s.hooks.Certificates
+		c.AuditWebhook.MaxBytes, c.AuditWebhook.Certificates, c.AuditWebhook.Files = s.memory.Shares().Audit, s.hooks.Certificates, s.files
 		b, err := audit.OpenWebhook(c.AuditWebhook, metrics, s.logger)
 		if err != nil {
 			return nil, err

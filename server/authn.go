@@ -199,7 +199,7 @@ func (s *Server) openTokens(issuers []string, metrics *authn.Metrics) ([]authn.T
 		if w.CacheTTL == 0 {
 			w.CacheTTL = 2 * time.Minute
 		}
-		hook, err := webhook.New(webhook.Config{ConfigFile: w.ConfigFile, Version: w.Version, Audiences: s.audiences, Metrics: s.metrics, Certificates: s.hooks.Certificates})
+		hook, err := webhook.New(webhook.Config{ConfigFile: w.ConfigFile, Version: w.Version, Audiences: s.audiences, Metrics: s.metrics, Certificates: s.hooks.Certificates, Files: s.files})
 		if err != nil {
 			return nil, err
 		}

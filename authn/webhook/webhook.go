@@ -20,6 +20,7 @@ import (
 
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/internal/kubehook"
+	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/weakcert"
 )
 
@@ -32,6 +33,7 @@ type Config struct {
 	Metrics    prometheus.Registerer
 	// Certificates counts the certificates of the webhook. Nil means that they are not counted.
 	Certificates *weakcert.Counters
+	Files        *reloads.Files // follow the kubeconfig; nil: it is read once
 }
 
 // timeout bounds one review, including all retries.
@@ -63,6 +65,9 @@ func New(c Config) (authn.Token, error) {
 		return nil, err
 	}
 	client, err := kubehook.New(config, c.Backoff, codec, c.Certificates)
+	if err == nil {
+		err = client.Follow(c.Files, "authentication-token-webhook-config-file", c.ConfigFile)
+	}
 	if err != nil {
 		return nil, err
 	}

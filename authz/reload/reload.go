@@ -40,6 +40,7 @@ import (
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/authz/webhook"
+	"github.com/keelson-io/keelson/internal/kubehook"
 	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/watchfile"
 	"github.com/keelson-io/keelson/internal/weakcert"
@@ -78,7 +79,7 @@ type Authorizer struct {
 	mu          sync.Mutex
 	active      []byte            // canonical form of the configuration in force
 	read        []byte            // text of the last read
-	kubeconfigs map[string][]byte // file -> contents, for the configuration in force
+	kubeconfigs map[string][]byte // file -> contents, for the configuration in force; also the files that kubeconfigs name
 	failed      int               // how often the last text was refused since it was read; 0 if it is in force
 	reported    string            // the message of the last failure that was logged, "" since the last success
 	watcher     *watchfile.Watcher
@@ -89,7 +90,7 @@ func New(c Config) (*Authorizer, error) {
 	z := &Authorizer{Config: c, active: canonical(c.Configuration), read: c.Text, kubeconfigs: contents(c.Configuration)}
 	if c.Metrics != nil {
 		z.decisions, z.webhooks = authz.NewMetrics(c.Metrics), webhook.NewMetrics(c.Metrics)
-		if c.File != "" {
+		if c.File != "" || len(z.kubeconfigs) > 0 {
 			z.metrics = reloads.New(c.Metrics, "authorization", c.ServerID)
 			z.metrics.InForce(c.Text)
 		}
@@ -131,12 +132,15 @@ func canonical(c *config.AuthorizationConfiguration) []byte {
 	return text
 }
 
-// contents returns the kubeconfig files of a configuration's webhooks, as far as they can be read.
+// contents returns the kubeconfig files of a configuration's webhooks, and the certificates, keys and authorities that these name, as far
+// as they can be read.
 func contents(c *config.AuthorizationConfiguration) map[string][]byte {
 	found := map[string][]byte{}
-	for _, path := range c.KubeConfigFiles() {
-		if text, err := os.ReadFile(path); err == nil {
-			found[path] = text
+	for _, kubeconfig := range c.KubeConfigFiles() {
+		for _, path := range kubehook.Files(kubeconfig) {
+			if text, err := os.ReadFile(path); err == nil {
+				found[path] = text
+			}
 		}
 	}
 	return found
@@ -205,9 +209,9 @@ func (z *Authorizer) client(a *config.AuthorizerConfiguration) (webhook.Asker, e
 	})
 }
 
-// Run checks the file until ctx ends. Without a file it returns at once.
+// Run checks the file and the kubeconfigs until ctx ends. Without any it returns at once.
 func (z *Authorizer) Run(ctx context.Context) {
-	if z.File == "" {
+	if z.File == "" && len(z.kubeconfigs) == 0 {
 		return
 	}
 	z.mu.Lock()
@@ -220,17 +224,24 @@ func (z *Authorizer) Run(ctx context.Context) {
 
 // paths returns the files to watch: the configuration and the kubeconfigs in force.
 func (z *Authorizer) paths() []string {
-	return append([]string{z.File}, slices.Sorted(maps.Keys(z.kubeconfigs))...)
+	paths := slices.Sorted(maps.Keys(z.kubeconfigs))
+	if z.File != "" {
+		paths = append([]string{z.File}, paths...)
+	}
+	return paths
 }
 
 // Check reads the files and reloads if they changed or the last reload failed.
 func (z *Authorizer) Check(ctx context.Context) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	text, err := os.ReadFile(z.File)
-	if err != nil {
-		z.fail(err)
-		return
+	text := z.read
+	if z.File != "" {
+		var err error
+		if text, err = os.ReadFile(z.File); err != nil {
+			z.fail(err)
+			return
+		}
 	}
 	same := bytes.Equal(text, z.read)
 	if same && z.failed == 0 && !z.kubeconfigsChanged() {
@@ -256,7 +267,10 @@ func (z *Authorizer) kubeconfigsChanged() bool {
 
 // try puts the configuration in text into force. again means that the same text was tried before.
 func (z *Authorizer) try(ctx context.Context, text []byte, again bool) {
-	c, err := config.Load(text, z.required...)
+	c, err := z.Configuration, error(nil)
+	if z.File != "" {
+		c, err = config.Load(text, z.required...)
+	}
 	if err != nil {
 		z.fail(err)
 		return

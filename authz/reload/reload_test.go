@@ -1,7 +1,10 @@
 package reload
 
 import (
+	"bytes"
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +24,7 @@ import (
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/internal/reloads"
+	"github.com/keelson-io/keelson/internal/testcerts"
 	"github.com/keelson-io/keelson/internal/testkit"
 )
 
@@ -334,6 +339,56 @@ func TestChangedKubeconfig(t *testing.T) {
 	r.expect("ann", "hook")
 	if asked2.Load() != before+1 {
 		t.Error("the second service is not asked: the answers of the first one were kept")
+	}
+}
+
+// TestFilesOfKubeconfigs changes the authority that a kubeconfig names, with a configuration of flags.
+// Ledger: kubeconfig-reload.
+func TestFilesOfKubeconfigs(t *testing.T) {
+	first, well1, _ := service(t)
+	second, well2, asked2 := service(t)
+	well1.Store(true)
+	well2.Store(true)
+	dir := t.TempDir()
+	file, ca := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "ca.crt")
+	made := testcerts.Sign(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true}, nil)
+	good := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Certificate[0]}))
+	named := func(url string) string {
+		return strings.Replace(kubeconfig(url), `"server":`, `"certificate-authority": "ca.crt", "server":`, 1)
+	}
+	put := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(ca, good)
+	put(file, named(first))
+	c, err := config.Load([]byte(head + hook("hook", file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	z, err := New(Config{Configuration: c, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := z.paths(); !slices.Equal(got, []string{ca, file}) {
+		t.Errorf("watched files: got %v", got)
+	}
+	for _, row := range []struct{ what, path, text, want string }{
+		{"another authority", ca, good + "\n", "reloaded authz config"},
+		{"another kubeconfig", file, named(second), "reloaded authz config"},
+	} {
+		log.Reset()
+		put(row.path, row.text)
+		z.Check(t.Context())
+		if !strings.Contains(log.String(), row.want) {
+			t.Errorf("%s: got log %s", row.what, log.String())
+		}
+	}
+	if asked2.Load() == 0 {
+		t.Error("the second service was not asked")
 	}
 }
 

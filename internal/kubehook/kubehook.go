@@ -11,7 +11,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/weakcert"
 )
 
@@ -33,7 +37,7 @@ const defaultTimeout = 30 * time.Second
 // MaxAnswer is the largest answer, in bytes.
 const MaxAnswer = 1 << 20
 
-// Config reads the current context of a kubeconfig file.
+// Config reads the current context of a kubeconfig file, and the certificates, keys and authorities that it names.
 func Config(path string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path
@@ -41,9 +45,37 @@ func Config(path string) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	// client-go would read them again every five minutes at best, see Client.Follow.
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, err
+	}
+	config.CAFile, config.CertFile, config.KeyFile = "", "", ""
 	config.Timeout = defaultTimeout
 	config.QPS = -1 // no client-side rate limit
 	return config, nil
+}
+
+// Files returns a kubeconfig and the files with certificates, keys and authorities that it names. client-go reads files with tokens
+// again by itself.
+func Files(path string) []string {
+	files := []string{path}
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil || clientcmd.ResolveLocalPaths(config) != nil {
+		return files
+	}
+	add := func(file string) {
+		if file != "" && !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(config.Clusters)) {
+		add(config.Clusters[name].CertificateAuthority)
+	}
+	for _, name := range slices.Sorted(maps.Keys(config.AuthInfos)) {
+		add(config.AuthInfos[name].ClientCertificate)
+		add(config.AuthInfos[name].ClientKey)
+	}
+	return files
 }
 
 // Backoff returns the delays between five attempts. The first is initial.
@@ -69,26 +101,46 @@ func Codec(gv schema.GroupVersion, types ...func(*runtime.Scheme) error) (runtim
 
 // Client calls one webhook.
 type Client struct {
-	client  *rest.RESTClient
-	backoff wait.Backoff
+	client       atomic.Pointer[rest.RESTClient]
+	backoff      wait.Backoff
+	codec        runtime.Codec
+	certificates *weakcert.Counters
 }
 
 // New returns a Client. If codec is nil, requests can be any JSON, and answers are not decoded.
 // certificates counts the certificates of the webhook.
 func New(config *rest.Config, backoff wait.Backoff, codec runtime.Codec, certificates *weakcert.Counters) (*Client, error) {
+	c := &Client{backoff: backoff, codec: codec, certificates: certificates}
+	return c, c.replace(config)
+}
+
+// Follow makes the client use a kubeconfig, and use it anew when it or a file that it names changes. flag is the flag that names it.
+func (c *Client) Follow(files *reloads.Files, flag, path string) error {
+	return files.Add(reloads.File{Name: flag, Paths: func() []string { return Files(path) }, Use: func(map[string][]byte) error {
+		config, err := Config(path)
+		if err != nil {
+			return err
+		}
+		return c.replace(config)
+	}})
+}
+
+// replace replaces the client for calls that begin from now on.
+func (c *Client) replace(config *rest.Config) error {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeJSON
 	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
-	if codec != nil {
-		config.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec})
+	if c.codec != nil {
+		config.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: c.codec})
 	}
-	config.Wrap(certificates.Wrap)
+	config.Wrap(c.certificates.Wrap)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &bounding{next} })
 	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &Client{client: client, backoff: backoff}, nil
+	c.client.Store(client)
+	return nil
 }
 
 // Call says how one call is made.
@@ -132,7 +184,7 @@ func (c *Client) Post(ctx context.Context, in any, out runtime.Object, call Call
 
 // try makes one attempt, and sets *code to the status code of the answer.
 func (c *Client) try(ctx context.Context, in any, out runtime.Object, code *int) error {
-	result := c.client.Post().SetHeader("Content-Type", runtime.ContentTypeJSON).Body(in).Do(ctx).StatusCode(code)
+	result := c.client.Load().Post().SetHeader("Content-Type", runtime.ContentTypeJSON).Body(in).Do(ctx).StatusCode(code)
 	if out == nil {
 		_, err := result.Raw()
 		return err
