@@ -112,11 +112,9 @@ func (id *identity) follow(files *reloads.Files) error {
 		}
 		id.mu.Lock()
 		defer id.mu.Unlock()
-		before := id.given
 		id.given = &given{loaded, certs}
 		if err := id.renew(time.Now()); err != nil {
-			id.given = before
-			return err
+			return err // the kubeconfig was not written, which is tried again
 		}
 		select {
 		case id.changed <- struct{}{}:
@@ -169,7 +167,7 @@ func (id *identity) renew(now time.Time) error {
 	trust := id.pki.authority.certPEM
 	serverName := ""
 	if g := id.given; g != nil {
-		id.serving.Store(&g.pair)
+		defer id.serving.Store(&g.pair) // when the kubeconfig trusts it
 		trust = bytes.Join([][]byte{trust, g.pem}, nil)
 		if g.pair.Leaf.VerifyHostname(id.host) != nil && len(g.pair.Leaf.DNSNames) > 0 {
 			serverName = g.pair.Leaf.DNSNames[0]
@@ -179,7 +177,7 @@ func (id *identity) renew(now time.Time) error {
 		if err != nil {
 			return err
 		}
-		id.serving.Store(serving.TLS())
+		defer id.serving.Store(serving.TLS())
 	}
 	admin, err := id.pki.admin(now)
 	if err != nil {
