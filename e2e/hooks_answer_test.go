@@ -235,6 +235,11 @@ func (x *hooked) webhookAddresses(t *testing.T) {
 	service := func(name, more string) string {
 		return `"clientConfig":{"service":{"namespace":"default","name":"` + name + `","path":"/at"` + more + `},` + x.hooks.bundle() + `}`
 	}
+	_, port, err := net.SplitHostPort(x.hooks.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.hookServices(t, port)
 	unknown := `tls: failed to verify certificate: x509: certificate signed by unknown authority (possibly because of ` +
 		`"x509: invalid signature: parent certificate cannot sign this kind of certificate" while trying to verify candidate authority certificate "etcd")`
 	for _, row := range []struct {
@@ -242,7 +247,7 @@ func (x *hooked) webhookAddresses(t *testing.T) {
 	}{
 		{"URL and authority", `"clientConfig":{"url":"` + x.hooks.URL + `/at",` + x.hooks.bundle() + `}`, ""},
 		{"localhost", `"clientConfig":{"url":"` + strings.Replace(x.hooks.URL, "127.0.0.1", "localhost", 1) + `/at",` + x.hooks.bundle() + `}`,
-			`Post "` + strings.Replace(x.hooks.URL, "127.0.0.1", "localhost", 1) + `/at?timeout=10s": tls: failed to verify certificate: x509: certificate is valid for hooks.default.svc, not localhost`},
+			`Post "` + strings.Replace(x.hooks.URL, "127.0.0.1", "localhost", 1) + `/at?timeout=10s": tls: failed to verify certificate: x509: certificate is valid for hooks.default.svc, inside.default.svc, not localhost`},
 		{"the system's authorities", `"clientConfig":{"url":"` + x.public.URL + `/at"}`, ""},
 		{"the system's authorities, by white space", `"clientConfig":{"url":"` + x.public.URL + `/at","caBundle":"Cg=="}`, ""},
 		{"not an authority of the system", `"clientConfig":{"url":"` + x.hooks.URL + `/at"}`, `Post "` + x.hooks.URL + `/at?timeout=10s": ` + unknown},
@@ -250,10 +255,14 @@ func (x *hooked) webhookAddresses(t *testing.T) {
 		{"no authority", `"clientConfig":{"url":"` + x.public.URL + `/at","caBundle":"` + "bm9uZQ==" + `"}`,
 			`could not get REST client: unable to load root certificates: unable to parse bytes as PEM block`},
 		{"closed", `"clientConfig":{"url":"https://` + closed + `/at"}`, `Post "https://` + closed + `/at?timeout=10s": dial tcp ` + closed + `: connect: connection refused`},
-		{"service", service("hooks", ""), ""},
-		{"service and port", service("hooks", `,"port":443`), ""},
-		{"another port", service("hooks", `,"port":8443`), `Post "https://hooks.default.svc:8443/at?timeout=10s": Bad Gateway`},
-		{"another service", service("nothing", ""), `Post "https://nothing.default.svc:443/at?timeout=10s": Bad Gateway`},
+		{"service", service("hooks", `,"port":`+port), ""},
+		{"service and endpoints", service("inside", ""), ""},
+		{"another port", service("inside", `,"port":8443`), `Post "https://inside.default.svc:8443/at?timeout=10s": no service port 8443 found for service "inside"`},
+		{"another service", service("nothing", ""), `Post "https://nothing.default.svc:443/at?timeout=10s": service "nothing" not found`},
+		{"no endpoints", service("unready", ""), `Post "https://unready.default.svc:443/at?timeout=10s": no endpoints available for service "unready"`},
+		{"no slices of a headless service", service("headless", ""), `Post "https://headless.default.svc:443/at?timeout=10s": no endpoints available for service "headless"`},
+		{"service with the certificate of another", service("impostor", `,"port":`+port), `Post "https://impostor.default.svc:` + port + `/at?timeout=10s": ` +
+			`tls: failed to verify certificate: x509: certificate is valid for hooks.default.svc, inside.default.svc, not impostor.default.svc`},
 	} {
 		t.Run(strings.ReplaceAll(row.what, " ", "_"), func(t *testing.T) {
 			x.configure(t, validating, "c", x.hooks.hook("at", row.client))
@@ -270,7 +279,7 @@ func (x *hooked) webhookAddresses(t *testing.T) {
 			if (want == "") != (a.code == 201) || a.message != want {
 				t.Errorf("got  %d %s\nwant %s", a.code, a.message, want)
 			}
-			if calls := x.hooks.seen(); strings.HasPrefix(row.what, "service") && (len(calls) != 1 || calls[0].host != "hooks.default.svc:443") {
+			if calls := x.hooks.seen(); strings.HasPrefix(row.what, "service") && want == "" && (len(calls) != 1 || calls[0].host != "hooks.default.svc:"+port && calls[0].host != "inside.default.svc:443") {
 				t.Errorf("calls: %+v", calls)
 			}
 		})

@@ -6,7 +6,7 @@ import (
 
 // This file runs the tests of admission webhooks one after the other on one server: configurations are everybody's business.
 
-// Ledger: webhook-unknown-fields, webhook-patch-errors, webhook-changes, webhook-refusals.
+// Ledger: webhook-services, webhook-unknown-fields, webhook-patch-errors, webhook-changes, webhook-refusals.
 func TestWebhooks(t *testing.T) {
 	x := startHooked(t)
 	x.define(t)
@@ -15,7 +15,7 @@ func TestWebhooks(t *testing.T) {
 		run  func(t *testing.T)
 	}{
 		{"answers", x.webhookAnswers}, {"addresses", x.webhookAddresses}, {"selection", x.webhookSelection}, {"reviews", x.webhookReviews}, {"nodes", x.webhookNodes},
-		{"order", x.webhookOrder}, {"promise", x.webhookPromise}, {"metadata", x.webhookMetadata}, {"parts", x.webhookParts}, {"subresources", x.webhookSubresources}, {"connections", x.webhookConnections},
+		{"order", x.webhookOrder}, {"promise", x.webhookPromise}, {"metadata", x.webhookMetadata}, {"parts", x.webhookParts}, {"subresources", x.webhookSubresources}, {"connections", x.webhookConnections}, {"conversions", x.webhookConversions},
 		{"times", x.webhookTimes}, {"conditions", x.webhookConditions}, {"dry_runs", x.webhookDryRuns}, {"metrics", x.webhookMetrics},
 	} {
 		t.Run(part.name, part.run)

@@ -10,7 +10,6 @@ import (
 	"io"
 	"log"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -204,10 +203,10 @@ const (
 	registrations = "/apis/admissionregistration.k8s.io/v1/"
 )
 
-// startHooked starts a server whose webhooks are on this host; service references reach them by way of a proxy.
+// startHooked starts a server whose webhooks are on this host.
 func startHooked(t *testing.T) *hooked {
 	t.Helper()
-	x := &hooked{t: t, hooks: newHookServer(t, "127.0.0.1:0", "hooks.default.svc:0"), public: newHookServer(t, "127.0.0.1:0"), audit: filepath.Join(t.TempDir(), "audit.log")}
+	x := &hooked{t: t, hooks: newHookServer(t, "127.0.0.1:0", "hooks.default.svc:0", "inside.default.svc:0"), public: newHookServer(t, "127.0.0.1:0"), audit: filepath.Join(t.TempDir(), "audit.log")}
 	dir := t.TempDir()
 	policy, system := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "system.crt")
 	for file, text := range map[string]string{
@@ -219,7 +218,6 @@ func startHooked(t *testing.T) *hooked {
 		}
 	}
 	t.Setenv("SSL_CERT_FILE", system)
-	t.Setenv("HTTPS_PROXY", "http://"+newTunnel(t, "hooks.default.svc:443", x.hooks.Listener.Addr().String()))
 	etcd := startMembers(t, 1)
 	x.server = startServer(t, append(etcd.args(), "--audit-policy-file", policy, "--audit-log-path", x.audit,
 		"--controllers", "clusterrole-aggregation-controller")...) // whoever else writes is heard by webhooks, too
@@ -232,37 +230,6 @@ func startHooked(t *testing.T) *hooked {
 	}
 	t.Cleanup(func() { x.etcd.Close() })
 	return x
-}
-
-// newTunnel is a proxy that connects those who ask for host to an address, and nobody else.
-func newTunnel(t *testing.T, host, to string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodConnect || r.Host != host {
-			http.Error(w, "no such host", http.StatusBadGateway)
-			return
-		}
-		out, err := net.Dial("tcp", to)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		in, _, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			out.Close()
-			return
-		}
-		io.WriteString(in, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() { io.Copy(out, in); out.Close() }()
-		io.Copy(in, out)
-		in.Close()
-	}))
-	return l.Addr().String()
 }
 
 // configure installs configurations, which are in force when it returns, and removes them at the end of the test.

@@ -12,6 +12,7 @@ import (
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/keelson-io/keelson/admission/lookup"
 	"github.com/keelson-io/keelson/allocator"
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/audit"
@@ -67,6 +68,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Memory: memoryOf(s.kinds.Load()), Beside: gc.Memory})
 	s.opened = append(s.opened, closer(func() error { s.cache.Close(); return nil }))
 	s.own = newOwnParts(p.ownRecorder)
+	s.hooks.Resolve = newResolver(lookup.Source{Kinds: s.kinds.Load, Cache: s.cache}).resolve
 	if err := s.openAuthz(p.authorization, p.authorizationText, s.kinds, s.cache, p.store); err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@
 // its time by the caller's context. The answers that are read at the same time share room. Redirects
 // are not followed: a webhook is where its configuration says, and nowhere else.
 //
-// A Service is called under its name in the cluster's DNS, <name>.<namespace>.svc, and its
-// certificate must be for that name.
+// A Service is called at the address that [Shared].Resolve finds for it. Its certificate must be for its name in the cluster's DNS,
+// <name>.<namespace>.svc, wherever it is: who can change a Service cannot get what is sent to a webhook without its key.
 package webhook
 
 import (
@@ -42,6 +42,9 @@ const (
 	MaxForeign = 3 << 20
 )
 
+// maxTime is the longest time of a call. The URL tells it to webhooks for which the caller names no time.
+const maxTime = 30 * time.Second
+
 // maxKeyBits is the largest RSA key of an authority, in bits. The time to check a signature is
 // quadratic in it, and the check cannot be interrupted. TLS has the same bound for certificates
 // that a server sends.
@@ -72,6 +75,8 @@ var (
 type Shared struct {
 	Rooms        *Rooms             // for answers; nil: each client has its own
 	Certificates *weakcert.Counters // nil: certificates are not counted
+	// Resolve returns the address of a port of a service, as host:port. If nil, services are called under their names.
+	Resolve func(ctx context.Context, namespace, name string, port int32) (string, error)
 }
 
 // New returns a client whose answers codec decodes. It does not connect yet.
@@ -83,7 +88,7 @@ func New(t Target, codec runtime.Codec, shared Shared) (*Client, error) {
 // host.
 func NewWith(t Target, codec runtime.Codec, shared Shared, by *Credentials) (*Client, error) {
 	c := by.forTarget(t)
-	c.QPS, c.UserAgent = -1, rest.DefaultKubernetesUserAgent()
+	c.QPS, c.UserAgent, c.Timeout = -1, rest.DefaultKubernetesUserAgent(), maxTime
 	c.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec}) // decode answers whatever content type they name
 	c.ContentType = "application/json"
 	if ca := bytes.TrimSpace(t.CABundle); len(ca) > 0 {
@@ -105,7 +110,10 @@ func NewWith(t Target, codec runtime.Codec, shared Shared, by *Credentials) (*Cl
 		name := t.Service + "." + t.Namespace + ".svc"
 		c.Host, c.ServerName = "https://"+net.JoinHostPort(name, strconv.Itoa(int(port))), name
 		c.APIPath = t.Path
-		c.NextProtos = []string{"http/1.1"} // so that calls are spread over the host's addresses
+		c.NextProtos = []string{"http/1.1"} // so that calls are spread over the service's endpoints
+		if shared.Resolve != nil {
+			c.Wrap(func(next http.RoundTripper) http.RoundTripper { return resolving{next, t, port, shared.Resolve} })
+		}
 	}
 	c.Wrap(shared.Certificates.Wrap)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited{next} })
@@ -142,7 +150,7 @@ func (c *Client) Post(ctx context.Context, body []byte) (answer []byte, done fun
 }
 
 // PostFor is Post for an answer that is decoded into out. If timeout is not 0, the URL tells the
-// webhook how long it has.
+// webhook that it has this time, in place of 30 seconds.
 func (c *Client) PostFor(ctx context.Context, body []byte, timeout time.Duration, out runtime.Object) error {
 	ctx, done := c.enter(ctx)
 	defer done()
@@ -156,7 +164,11 @@ func (c *Client) enter(ctx context.Context) (_ context.Context, done func()) {
 }
 
 func (c *Client) send(ctx context.Context, body []byte, timeout time.Duration) rest.Result {
-	return c.rest.Post().SetHeader("Content-Type", "application/json").Timeout(timeout).Body(body).Do(ctx)
+	r := c.rest.Post().SetHeader("Content-Type", "application/json").Body(body)
+	if timeout > 0 {
+		r = r.Timeout(timeout)
+	}
+	return r.Do(ctx)
 }
 
 // isLocal reports whether a URL's host is this machine.

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
 	"log/slog"
@@ -125,5 +126,45 @@ apiserver_webhooks_x509_missing_san_total 1
 `
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "apiserver_webhooks_x509_missing_san_total"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestServicesAreResolved calls a webhook behind a service that moves. It must prove itself by the name of the service, wherever it is.
+// Ledger: webhook-services.
+func TestServicesAreResolved(t *testing.T) {
+	var hosts []string
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		hosts = append(hosts, r.Host+r.URL.Path)
+		io.WriteString(w, "{}")
+	}
+	first, second := httptest.NewTLSServer(http.HandlerFunc(answer)), httptest.NewTLSServer(http.HandlerFunc(answer))
+	defer first.Close()
+	defer second.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: first.Certificate().Raw})
+	var at string
+	var wrong error
+	shared := Shared{Resolve: func(_ context.Context, namespace, name string, port int32) (string, error) {
+		if namespace != "team" || name != "hook" || port != 443 {
+			t.Errorf("asked for %s/%s:%d", namespace, name, port)
+		}
+		return at, wrong
+	}}
+	c, err := New(Target{Namespace: "team", Service: "hook", Path: "/x", CABundle: ca}, serializer.NewCodecFactory(runtime.NewScheme()).LegacyCodec(), shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*httptest.Server{first, second} {
+		at = s.Listener.Addr().String()
+		// The certificate of httptest is for example.com.
+		if _, _, err := c.Post(t.Context(), []byte("{}")); err == nil || !strings.HasSuffix(err.Error(), "not hook.team.svc") {
+			t.Errorf("a certificate for another name: got %v", err)
+		}
+	}
+	wrong = errors.New(`service "hook" not found`)
+	if _, _, err := c.Post(t.Context(), []byte("{}")); err == nil || err.Error() != `Post "https://hook.team.svc:443/x?timeout=30s": service "hook" not found` {
+		t.Errorf("got %v", err)
+	}
+	if len(hosts) > 0 {
+		t.Errorf("servers without the name got %s", hosts)
 	}
 }
