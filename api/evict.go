@@ -23,6 +23,9 @@ var evictionKind = kschema.GroupKind{Group: policyv1.GroupName, Kind: "Eviction"
 // evict deletes a pod, unless a disruption budget is against it: then the error names the budget.
 func evict(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	q.recordObject(d)
+	if err := q.asCreated(d, o); err != nil {
+		return nil, err
+	}
 	// Admission sees the eviction. The deletion that follows is not admitted again.
 	a := q.subresourceRequest(d, o)
 	if err := q.h.Objects.Chain().Mutate(q.ctx, a); err != nil {

@@ -37,10 +37,21 @@ func (q *request) subresourceRequest(d *jsondoc.Doc, o *meta.WriteOptions) *admi
 	}
 }
 
+// asCreated makes d what admission sees of a new object: without metadata that only the server sets, and with the entry of its sender in
+// managedFields.
+func (q *request) asCreated(d *jsondoc.Doc, o *meta.WriteOptions) error {
+	q.warn(meta.WipeCreate(meta.Object{Doc: d})...)
+	return q.recordSender(d, o)
+}
+
 // legacyBinding binds the pod that a Binding names.
 func legacyBinding(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	// The path names no pod, so that its name is that of the Binding.
 	q.name = (meta.Object{Doc: d}).Name()
+	q.recordObject(d)
+	if err := q.asCreated(d, o); err != nil {
+		return nil, err
+	}
 	r := q.subresourceRequest(d, o)
 	r.Version, r.Foreign = q.v, nil
 	return q.binds(d, o, r)
@@ -48,12 +59,16 @@ func legacyBinding(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, er
 
 // podBinding binds a pod to the node that a Binding names.
 func podBinding(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
+	q.recordObject(d)
+	// The uid that the client sends is a precondition.
+	if err := q.recordSender(d, o); err != nil {
+		return nil, err
+	}
 	return q.binds(d, o, q.subresourceRequest(d, o))
 }
 
 // binds assigns a pod to the node in a Binding.
 func (q *request) binds(d *jsondoc.Doc, o *meta.WriteOptions, r *admission.Request) ([]byte, error) {
-	q.recordObject(d)
 	if err := q.h.Objects.Chain().Mutate(q.ctx, r); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ func TestWebhooks(t *testing.T) {
 		run  func(t *testing.T)
 	}{
 		{"answers", x.webhookAnswers}, {"addresses", x.webhookAddresses}, {"selection", x.webhookSelection}, {"reviews", x.webhookReviews}, {"nodes", x.webhookNodes},
-		{"order", x.webhookOrder}, {"promise", x.webhookPromise}, {"metadata", x.webhookMetadata}, {"parts", x.webhookParts}, {"subresources", x.webhookSubresources}, {"connections", x.webhookConnections}, {"conversions", x.webhookConversions},
+		{"order", x.webhookOrder}, {"promise", x.webhookPromise}, {"metadata", x.webhookMetadata}, {"parts", x.webhookParts}, {"subresources", x.webhookSubresources}, {"actions", x.webhookActions}, {"connections", x.webhookConnections}, {"conversions", x.webhookConversions},
 		{"times", x.webhookTimes}, {"conditions", x.webhookConditions}, {"dry_runs", x.webhookDryRuns}, {"metrics", x.webhookMetrics},
 	} {
 		t.Run(part.name, part.run)

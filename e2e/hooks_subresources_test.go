@@ -77,3 +77,32 @@ func (x *hooked) webhookSubresources(t *testing.T) {
 		}
 	}
 }
+
+// webhookActions asks what webhooks see of objects that are created and not stored: metadata that the server sets is gone, except for
+// preconditions, and managedFields have the client.
+func (x *hooked) webhookActions(t *testing.T) {
+	x.hooks.on("acts", answers(`{"uid":"%s","allowed":false}`))
+	x.configure(t, mutating, "m", x.hooks.hook("acts", forRules("CREATE", "", "v1", "pods/binding,pods/eviction,serviceaccounts/token,bindings")))
+	const metadata = `"metadata":{"name":"none","uid":"u","labels":{"a":"b"},"creationTimestamp":"2020-01-01T00:00:00Z"}`
+	for _, row := range []struct{ path, body, kind, sub, uid string }{
+		{"pods/none/binding", `{"apiVersion":"v1","kind":"Binding","target":{"name":"n"},` + metadata + `}`, "Binding", "binding", "u"},
+		{"bindings", `{"apiVersion":"v1","kind":"Binding","target":{"name":"n"},` + metadata + `}`, "Binding", "", ""},
+		{"pods/none/eviction", `{"apiVersion":"policy/v1","kind":"Eviction",` + metadata + `}`, "Eviction", "eviction", ""},
+		{"serviceaccounts/none/token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":["x"]},` + metadata + `}`, "TokenRequest", "token", "u"},
+	} {
+		x.hooks.seen()
+		a := x.send(t, "POST", "/api/v1/namespaces/default/"+row.path, row.body)
+		calls := x.hooks.seen()
+		if len(calls) != 1 {
+			t.Errorf("%s: got %d %s and %d calls", row.path, a.code, a.body, len(calls))
+			continue
+		}
+		q := &calls[0].Request
+		m, _ := q.Object["metadata"].(map[string]any)
+		uid, _ := m["uid"].(string)
+		managers, _ := m["managedFields"].([]any)
+		if q.Kind["kind"] != row.kind || q.SubResource != row.sub || q.Name != "none" || uid != row.uid || len(managers) != 1 || m["namespace"] != "default" {
+			t.Errorf("%s: got %+v", row.path, *q)
+		}
+	}
+}
