@@ -192,8 +192,6 @@ type pending struct {
 func (w *write) prepareUpdate(c *change, p *pending, claimed *claim, outdated error) (validated, error) {
 	v, next, old, before := w.ref.Version, p.next, p.old, p.before
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
-	// Members of the metadata that the client left out keep their values.
-	meta.FillSent(n, o, false)
 	if c.versioned { // patches are looked at when the owners of their fields are recorded
 		w.Warn(meta.DedupOwners(n, "")...)
 	}
@@ -207,8 +205,6 @@ func (w *write) prepareUpdate(c *change, p *pending, claimed *claim, outdated er
 			return validated{}, err
 		}
 	}
-	// Only a delete sets or changes the deletionTimestamp.
-	meta.KeepDeletion(n, o)
 	if !c.versioned {
 		w.Warn(meta.DedupOwners(n, afterMutation)...)
 	}
@@ -222,7 +218,8 @@ func (w *write) prepareUpdate(c *change, p *pending, claimed *claim, outdated er
 		}
 		defer form.release()
 	}
-	// The steps see what the client sent, also the members that this endpoint does not write.
+	// The steps see what the client sent, also the members that this endpoint does not write, and without those of the metadata
+	// that the client left out.
 	if err := w.chain.Mutate(w.ctx, r); err != nil {
 		return validated{}, err
 	}
@@ -231,9 +228,10 @@ func (w *write) prepareUpdate(c *change, p *pending, claimed *claim, outdated er
 			return validated{}, err
 		}
 	}
+	// Members of the metadata that the client left out keep their values. Only a delete sets or changes the deletionTimestamp.
+	meta.FillSent(n, o, false)
+	meta.KeepDeletion(n, o)
 	if r.Mutated() {
-		meta.FillSent(n, o, false)
-		meta.KeepDeletion(n, o)
 		w.Warn(meta.DedupOwners(n, afterMutation)...)
 	}
 	// The members that this endpoint does not write get their old values.

@@ -104,6 +104,11 @@ func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error
 			r.Name = ""
 		}
 		r.Old, r.Delete = old, o
+		if b.Grace != nil && m.DeletionTimestamp() == "" {
+			settled := *o // upstream's steps see the period that the kind makes of the one that was asked for
+			settled.GracePeriodSeconds = new(b.Grace(d, o.GracePeriodSeconds))
+			r.Delete = &settled
+		}
 		if err := w.chain.Mutate(w.ctx, r); err != nil {
 			return out, err
 		}

@@ -499,3 +499,38 @@ func TestWritesNeedACaller(t *testing.T) {
 		t.Errorf("something was written (%v)", err)
 	}
 }
+
+// TestAdmissionSeesWhatWasSent holds that the steps that change objects see an update without the members of the metadata
+// that the client left out, which the object has when it is stored.
+func TestAdmissionSeesWhatWasSent(t *testing.T) {
+	s := newTested(t)
+	if _, err := s.Writer(Server(), "tests").Create(t.Context(), s.ref.Kind, "", "a", []byte(body(""))); err != nil {
+		t.Fatal(err)
+	}
+	saw := ""
+	s.Chain().Mutates("Seer", admission.Func(func(_ context.Context, r *admission.Request) error {
+		o := meta.Object{Doc: r.New}
+		saw = o.UID() + o.CreationTimestamp()
+		return nil
+	}))
+	stored, err := s.Find(t.Context(), s.ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := []byte(strings.Replace(body(`"size":2`), `"name":"a"`, fmt.Sprintf(`"name":"a","resourceVersion":"%d"`, stored.Rev), 1))
+	d := jsondoc.Get()
+	defer d.Release()
+	if _, err := s.ref.Version.Decode(d, sent); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.Update(t.Context(), ann, s.ref, d, sent, &meta.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if saw != "" {
+		t.Errorf("admission sees %q, which was not sent", saw)
+	}
+	if o := (meta.Object{Doc: out.Doc}); o.UID() == "" || o.CreationTimestamp() == "" {
+		t.Errorf("the object lacks its uid %q or its creationTimestamp %q", o.UID(), o.CreationTimestamp())
+	}
+}
