@@ -84,7 +84,7 @@ func (r *run) metadata(of, one, sub string, canPatch bool) {
 			q = &request{method: "PUT", path: path + "?dryRun=All", body: o}
 			got[side] = p.ask(q)
 		}
-		r.compare(of, sub+" metadata: "+step, q, got)
+		r.judge(of, sub+" metadata: "+step, q, got)
 	}
 	put("put all", func(o m) { merge(o, m{"metadata": allMetadata()}) })
 	put("put none", func(o m) {
