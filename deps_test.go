@@ -137,6 +137,7 @@ var arrows = map[string]string{
 	"internal/testpeers":     "",
 	"internal/testkinds":     "kind builtin crd",
 	"internal/testkit":       "",
+	"internal/testaccess":    "internal/testkit",
 	"internal/testsigner":    "",
 	"internal/testapi":       "admission api authn builtin cache jsondoc kind objects store store/mem",
 	"cmd/keelson":            "internal/cli",

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 
 	_ "k8s.io/component-base/logs/json/register"
@@ -30,12 +31,20 @@ func child(dir string) error {
 	etcd, file := testpeers.EtcdURL(ports[0]), func(name string) string { return filepath.Join(dir, name) }
 	cmd := app.NewAPIServerCommand()
 	cmd.SilenceUsage = true
-	cmd.SetArgs([]string{
+	flags := []string{
 		"--etcd-servers", etcd.String(), "--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(ports[2]), "--cert-dir", file("certs"),
 		"--service-account-issuer", "https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file", file("sa.key"), "--service-account-signing-key-file", file("sa.key"),
-		"--token-auth-file", file("tokens.csv"), "--authorization-mode", "RBAC", "--service-cluster-ip-range", serviceRange,
+		"--token-auth-file", file("tokens.csv"), "--service-cluster-ip-range", serviceRange,
 		"--advertise-address", advertised, "--enable-priority-and-fairness=false", "--allow-privileged",
-	})
+	}
+	if _, err := os.Stat(file(authorizationFile)); err == nil { // of TestAccess
+		flags = append(flags, "--authorization-mode", "Webhook", "--authorization-webhook-config-file", file(authorizationFile), "--authorization-webhook-version", "v1",
+			"--authorization-webhook-cache-authorized-ttl", "0s", "--authorization-webhook-cache-unauthorized-ttl", "0s",
+			"--audit-policy-file", file(auditPolicyFile), "--audit-log-path", file(auditLogFile))
+	} else {
+		flags = append(flags, "--authorization-mode", "RBAC")
+	}
+	cmd.SetArgs(flags)
 	return cmd.Execute()
 }

@@ -17,6 +17,7 @@ import (
 	"crypto/tls"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -60,10 +61,21 @@ func newPeer(name, address string) *peer {
 var ready = &request{method: "GET", path: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"}
 
 // startUpstream starts the child and waits until it serves.
-func startUpstream(t *testing.T) *peer {
+func startUpstream(t *testing.T) *peer { return startUpstreamIn(t, t.TempDir(), nil) }
+
+// Files that change how the child is started.
+const (
+	authorizationFile = "authorization.kubeconfig"
+	auditPolicyFile   = "audit.yaml"
+	auditLogFile      = "audit.log"
+)
+
+// startUpstreamIn starts the child with more files in its folder.
+func startUpstreamIn(t *testing.T, dir string, files map[string][]byte) *peer {
 	t.Helper()
-	dir := t.TempDir()
-	for name, text := range map[string][]byte{"tokens.csv": []byte(tokens), "sa.key": newKey(t)} {
+	all := map[string][]byte{"tokens.csv": []byte(tokens), "sa.key": newKey(t)}
+	maps.Copy(all, files)
+	for name, text := range all {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,72 @@
+package testaccess
+
+// This file has the requests of the table, and the objects that they are about.
+
+// objects are paths and bodies of what the administrator makes.
+var objects = [][2]string{
+	{"/api/v1/namespaces", `{"metadata":{"name":"n"}}`},
+	{space + "serviceaccounts", `{"metadata":{"name":"x"}}`},
+	{space + "configmaps", `{"metadata":{"name":"x"}}`},
+	{space + "pods", `{"metadata":{"name":"x"},"spec":{"serviceAccountName":"x","automountServiceAccountToken":false,"containers":[{"name":"c","image":"i"}]}}`},
+	{space + "services", `{"metadata":{"name":"x"},"spec":{"clusterIP":"None","ports":[{"port":80}]}}`},
+	{"/api/v1/nodes", `{"metadata":{"name":"x"}}`},
+	{apps, `{"metadata":{"name":"x"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`},
+	{definitions, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.access.example.com"},"spec":{"group":"access.example.com","scope":"Namespaced",
+		"names":{"plural":"things","singular":"thing","kind":"Thing","listKind":"ThingList"},"versions":[{"name":"v1","served":true,"storage":true,
+		"subresources":{"status":{},"scale":{"specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas"}},
+		"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"replicas":{"type":"integer"}}},"status":{"type":"object","properties":{"replicas":{"type":"integer"}}}}}}}]}}`},
+}
+
+const review = `{"spec":{"user":"u","nonResourceAttributes":{"verb":"get","path":"/x"}}}`
+
+// requests are those of the table. None changes what a later one needs.
+var requests = []request{
+	{method: "GET", path: space + "configmaps/x"},
+	{method: "GET", path: space + "configmaps"},
+	{method: "GET", path: "/api/v1/configmaps?labelSelector=a%3Db"},
+	{method: "GET", path: space + "configmaps?watch=1&timeoutSeconds=1"},
+	{method: "GET", path: "/api/v1/watch/namespaces/n/configmaps/x?timeoutSeconds=1"},
+	{method: "POST", path: space + "configmaps", body: `{"metadata":{"name":"y"}}`},
+	{method: "PUT", path: space + "configmaps/x", body: `{"metadata":{"name":"x"}}`},
+	{method: "PATCH", path: space + "configmaps/x", kind: merge, body: `{"data":{"a":"b"}}`},
+	{method: "PATCH", path: space + "configmaps/x?fieldManager=m", kind: apply, body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`},
+	{method: "PATCH", path: space + "configmaps/new?fieldManager=m", kind: apply, body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"}}`},
+	{method: "PUT", path: "/apis/coordination.k8s.io/v1/namespaces/n/leases/new", body: `{"metadata":{"name":"new"}}`},
+	{method: "DELETE", path: space + "configmaps/y"},
+	{method: "DELETE", path: space + "configmaps?fieldSelector=metadata.name%3Dnew"},
+	{method: "GET", path: custom + "/x/status"},
+	{method: "PATCH", path: custom + "/x/status", kind: merge, body: `{"status":{"replicas":1}}`},
+	{method: "PUT", path: apps + "/x/status", body: `{"metadata":{"name":"x"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`},
+	{method: "GET", path: custom + "/x/scale"},
+	{method: "PATCH", path: custom + "/x/scale", kind: merge, body: `{"spec":{"replicas":2}}`},
+	{method: "PATCH", path: apps + "/x/scale", kind: merge, body: `{"spec":{"replicas":2}}`},
+	{method: "PUT", path: "/api/v1/namespaces/n/finalize", body: `{"metadata":{"name":"n"},"spec":{"finalizers":["kubernetes"]}}`},
+	{method: "PATCH", path: "/api/v1/namespaces/n/status", kind: merge, body: `{"metadata":{"labels":{"a":"b"}}}`},
+	{method: "POST", path: space + "serviceaccounts/x/token", body: `{"spec":{}}`},
+	{method: "PATCH", path: space + "pods/x/ephemeralcontainers", kind: merge, body: `{"metadata":{"labels":{"a":"b"}}}`},
+	{method: "PATCH", path: space + "pods/x/resize", kind: merge, body: `{"metadata":{"labels":{"a":"b"}}}`},
+	{method: "POST", path: space + "pods/x/binding", body: `{"metadata":{"name":"x"},"target":{"kind":"Node","name":"x"}}`},
+	{method: "POST", path: space + "bindings", body: `{"metadata":{"name":"x"},"target":{"kind":"Node","name":"x"}}`},
+	{method: "POST", path: space + "pods/x/eviction?dryRun=All", body: `{"metadata":{"name":"x"}}`},
+	{method: "GET", path: space + "pods/x/log"},
+	{method: "GET", path: space + "pods/x/exec?command=ls"},
+	{method: "POST", path: space + "pods/x/exec?command=ls"},
+	{method: "POST", path: space + "pods/x/attach"},
+	{method: "POST", path: space + "pods/x/portforward?ports=80"},
+	{method: "GET", path: space + "pods/x/proxy/a"},
+	{method: "PUT", path: space + "pods/x/proxy/a"},
+	{method: "GET", path: space + "services/x/proxy/a"},
+	{method: "DELETE", path: space + "services/x/proxy/a"},
+	{method: "GET", path: "/api/v1/nodes/x/proxy/a"},
+	{method: "POST", path: "/apis/authorization.k8s.io/v1/subjectaccessreviews", body: review},
+	{method: "POST", path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body: `{"spec":{"nonResourceAttributes":{"verb":"get","path":"/x"}}}`},
+	{method: "POST", path: "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", body: `{"spec":{"namespace":"n"}}`},
+	{method: "POST", path: "/apis/authorization.k8s.io/v1/namespaces/n/localsubjectaccessreviews", body: `{"metadata":{"namespace":"n"},"spec":{"user":"u","resourceAttributes":{"namespace":"n","verb":"get","resource":"pods"}}}`},
+	{method: "POST", path: "/apis/authentication.k8s.io/v1/tokenreviews", body: `{"spec":{"token":"none"}}`},
+	{method: "POST", path: "/apis/authentication.k8s.io/v1/selfsubjectreviews", body: `{}`},
+	{method: "GET", path: space + "configmaps/x", header: []string{"Impersonate-User", "u", "Impersonate-Group", "g"}},
+	{method: "GET", path: "/version"},
+	{method: "GET", path: "/api"},
+	{method: "GET", path: "/openapi/v3"},
+	{method: "POST", path: "/metrics"},
+}
