@@ -62,6 +62,9 @@ var exceptions = []exception{
 	// Ledger: scale-managed-fields-in-webhooks.
 	{why: "managed fields of a scale's labels, which are not stored", step: "scale merge", place: `body\.hooks.*\.object\.metadata\.managedFields`},
 	{why: "an empty list of drivers belongs to nobody", kind: `storage\.k8s\.io/csinodes`, place: `body\.hooks.*\.spec\.drivers`, theirs: `\[\]`, ours: "null"},
+	// Ledger: hostile-directives.
+	{why: "a patch that does not fit the list that it changes", step: "full (status )?directive", place: `code|body\.code`, theirs: "500", ours: "400"},
+	{why: "a patch that does not fit the list that it changes", step: "full (status )?directive", place: `body\.reason`, theirs: "", ours: `"BadRequest"`},
 	// Ledger: migration-table.
 	{why: "the column of names", kind: `storagemigration\.k8s\.io/storageversionmigrations`, place: `body\.columnDefinitions\[0\]\.format`, theirs: `""`, ours: `"name"`},
 	// Ledger: self-link.
