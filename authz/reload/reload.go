@@ -244,7 +244,15 @@ func (z *Authorizer) Check(ctx context.Context) {
 		}
 	}
 	same := bytes.Equal(text, z.read)
-	if same && z.failed == 0 && !z.kubeconfigsChanged() {
+	changed, err := z.kubeconfigsChanged()
+	switch {
+	case same && err != nil && !changed && z.failed == 0:
+		z.retry() // somebody may be replacing the file: only a file that is still missing then is reported
+		return
+	case same && err != nil && !changed:
+		z.fail(err)
+		return
+	case same && z.failed == 0 && !changed:
 		return
 	}
 	if !same {
@@ -254,15 +262,16 @@ func (z *Authorizer) Check(ctx context.Context) {
 	z.try(ctx, text, same)
 }
 
-// kubeconfigsChanged reports whether a kubeconfig in force has other contents. A file that cannot
-// be read at the moment counts as unchanged: its last contents are still in use.
-func (z *Authorizer) kubeconfigsChanged() bool {
-	for path, was := range z.kubeconfigs {
-		if text, err := os.ReadFile(path); err == nil && !bytes.Equal(text, was) {
-			return true
-		}
+// kubeconfigsChanged reports whether a kubeconfig in force, or a file that it names, has other
+// contents. A file that cannot be read counts as unchanged, because its last contents are still in
+// use; the error says why.
+func (z *Authorizer) kubeconfigsChanged() (changed bool, err error) {
+	for _, path := range slices.Sorted(maps.Keys(z.kubeconfigs)) {
+		text, failure := os.ReadFile(path)
+		changed = changed || failure == nil && !bytes.Equal(text, z.kubeconfigs[path])
+		err = errors.Join(err, failure)
 	}
-	return false
+	return changed, err
 }
 
 // try puts the configuration in text into force. again means that the same text was tried before.
@@ -276,7 +285,7 @@ func (z *Authorizer) try(ctx context.Context, text []byte, again bool) {
 		return
 	}
 	form := canonical(c)
-	if bytes.Equal(form, z.active) && !z.kubeconfigsChanged() {
+	if changed, _ := z.kubeconfigsChanged(); !changed && bytes.Equal(form, z.active) {
 		z.reported, z.failed = "", 0
 		return
 	}
@@ -319,10 +328,7 @@ const soon = time.Second
 // each message: the operator need not read the same line every second. The message decides nothing
 // else; whether a retry is due follows from z.failed.
 func (z *Authorizer) fail(err error) {
-	if z.watcher != nil && z.failed < 6 {
-		z.watcher.Again(soon << z.failed) // later retries are left to the regular checks
-	}
-	z.failed++
+	z.retry()
 	message := err.Error()
 	if message == z.reported {
 		return
@@ -330,6 +336,14 @@ func (z *Authorizer) fail(err error) {
 	z.reported = message
 	z.Logger.Error("reloading authorization config", "err", err)
 	z.metrics.Failed()
+}
+
+// retry schedules a retry.
+func (z *Authorizer) retry() {
+	if z.watcher != nil && z.failed < 6 {
+		z.watcher.Again(soon << z.failed) // later retries are left to the regular checks
+	}
+	z.failed++
 }
 
 // healthy sends every webhook a review, all at the same time, and returns an error for each that does

@@ -392,6 +392,38 @@ func TestFilesOfKubeconfigs(t *testing.T) {
 	}
 }
 
+// TestMissingKubeconfig removes a kubeconfig, and puts it back.
+func TestMissingKubeconfig(t *testing.T) {
+	url, well, _ := service(t)
+	well.Store(true)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, []byte(kubeconfig(url)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, head+hook("hook", file))
+	remove := func() {
+		t.Helper()
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(failures float64) {
+		t.Helper()
+		r.Check(t.Context())
+		r.counts(0, failures)
+		r.expect("ann", "hook")
+	}
+	remove()
+	check(0) // it may come back at once
+	check(1)
+	check(1) // the same again
+	r.write(file, kubeconfig(url))
+	check(1)
+	remove()
+	check(1)
+	check(2)
+}
+
 // Run notices by itself; requests that are under way end on the chain that they
 // began with.
 func TestRun(t *testing.T) {
