@@ -3,8 +3,10 @@ package server
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/keelson-io/keelson/admission/manifests"
+	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/webhook"
 	"github.com/keelson-io/keelson/kind"
 )
@@ -15,7 +17,7 @@ import (
 // staticAdmission is what admission plugins read from files, by plugin.
 type staticAdmission struct {
 	folders     map[string]*manifests.Folder
-	credentials map[string]*webhook.Credentials
+	credentials map[string]*atomic.Pointer[webhook.Credentials]
 }
 
 // staticKinds has the resources that the folder of a plugin may have.
@@ -28,7 +30,7 @@ var staticKinds = map[string][]string{
 
 // openStatic reads the folders and credentials of the plugins that run.
 func (s *Server) openStatic(on plugins, configs *pluginConfigs) (*staticAdmission, error) {
-	all := &staticAdmission{folders: map[string]*manifests.Folder{}, credentials: map[string]*webhook.Credentials{}}
+	all := &staticAdmission{folders: map[string]*manifests.Folder{}, credentials: map[string]*atomic.Pointer[webhook.Credentials]{}}
 	for plugin, resources := range staticKinds {
 		if !on[plugin] {
 			continue
@@ -40,11 +42,10 @@ func (s *Server) openStatic(on plugins, configs *pluginConfigs) (*staticAdmissio
 			dir = p.StaticManifestsDir
 		}
 		if kubeconfig != "" {
-			c, err := webhook.LoadCredentials(kubeconfig)
-			if err != nil {
-				return nil, fmt.Errorf("configuration of the admission plugin %s: kubeConfigFile: %w", plugin, err)
+			var err error
+			if all.credentials[plugin], err = s.followCredentials(plugin, kubeconfig); err != nil {
+				return nil, err
 			}
-			all.credentials[plugin] = c
 		}
 		if dir == "" {
 			continue
@@ -61,4 +62,26 @@ func (s *Server) openStatic(on plugins, configs *pluginConfigs) (*staticAdmissio
 		s.background = append(s.background, func(ctx context.Context) { folder.Run(ctx, s.config.ReloadInterval, s.logger) })
 	}
 	return all, nil
+}
+
+// followCredentials reads the kubeconfig of a plugin, and reads it again when it or a file that it
+// names changes.
+func (s *Server) followCredentials(plugin, kubeconfig string) (*atomic.Pointer[webhook.Credentials], error) {
+	current := &atomic.Pointer[webhook.Credentials]{}
+	err := s.files.Add(reloads.File{
+		Name:  "admission-control-config-file",
+		Paths: func() []string { return webhook.CredentialFiles(kubeconfig) },
+		Use: func(map[string][]byte) error {
+			c, err := webhook.LoadCredentials(kubeconfig)
+			if err != nil {
+				return err
+			}
+			current.Store(c)
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configuration of the admission plugin %s: kubeConfigFile: %w", plugin, err)
+	}
+	return current, nil
 }

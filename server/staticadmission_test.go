@@ -148,8 +148,9 @@ func TestStaticMistakes(t *testing.T) {
 	}
 }
 
-// TestWebhookCredentials holds that a webhook gets the credentials that a kubeconfig has for its host, and that webhooks from files are
-// called for the objects that configure admission, and never for reviews.
+// TestWebhookCredentials holds that a webhook gets the credentials that a kubeconfig has for its host, also new ones, and that webhooks
+// from files are called for the objects that configure admission, and never for reviews.
+// Ledger: kubeconfig-reload.
 func TestWebhookCredentials(t *testing.T) {
 	var asked []string
 	hook := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -202,5 +203,44 @@ func TestWebhookCredentials(t *testing.T) {
 	r.must("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`)
 	if got, want := strings.Join(asked, "\n"), "ConfigMap Bearer for-this-host the-server\nValidatingWebhookConfiguration Bearer for-this-host the-server"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+
+	// The kubeconfig, and then the files that it names, are replaced.
+	folder := filepath.Dir(kubeconfig)
+	issue := func(name string) (cert, key string) {
+		t.Helper()
+		c, k, err := first.ClientCertificate(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(c), string(k)
+	}
+	nextCert, nextKey := issue("the-next")
+	lastCert, lastKey := issue("the-last")
+	for n, row := range []struct {
+		what   string
+		change func()
+		want   string
+	}{
+		{"another kubeconfig", func() {
+			writeFile(t, folder, "client.crt", nextCert)
+			writeFile(t, folder, "client.key", nextKey)
+			if err := clientcmd.WriteToFile(clientcmdapi.Config{AuthInfos: map[string]*clientcmdapi.AuthInfo{
+				host: {Token: "another", ClientCertificate: "client.crt", ClientKey: "client.key"},
+			}}, kubeconfig); err != nil {
+				t.Fatal(err)
+			}
+		}, "another the-next"},
+		{"a certificate without its key", func() { writeFile(t, folder, "client.crt", lastCert) }, "another the-next"},
+		{"its key", func() { writeFile(t, folder, "client.key", lastKey) }, "another the-last"},
+		{"a missing kubeconfig", func() { os.Remove(kubeconfig) }, "another the-last"},
+	} {
+		row.change()
+		r.files.Check()
+		asked = nil
+		r.must("POST", "/api/v1/namespaces/default/configmaps", fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m%d"}}`, n))
+		if got, want := strings.Join(asked, "\n"), "ConfigMap Bearer "+row.want; got != want {
+			t.Errorf("%s: got %s, want %s", row.what, got, want)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -59,21 +60,25 @@ type set struct {
 // configurations.
 type clients struct {
 	shared      webhook.Shared
-	credentials *webhook.Credentials
+	credentials *atomic.Pointer[webhook.Credentials] // nil: none
 
 	mu   sync.Mutex
 	made map[[sha256.Size]byte]*madeClient
 	size int // bytes of all certificates
 }
 
-// madeClient is a client that is made on the first call of its webhook.
+// madeClient is a client that is made on the first call of its webhook, and again when the
+// credentials were replaced.
 type madeClient struct {
-	once   sync.Once
+	mu     sync.Mutex
+	made   bool
+	by     *webhook.Credentials
 	client *webhook.Client
 	err    error
 }
 
-// get returns a function that returns the client of a target, and makes it on the first call.
+// get returns a function that returns the client of a target. It makes a client on the first call,
+// and on the first one with other credentials.
 func (c *clients) get(t webhook.Target) func() (*webhook.Client, error) {
 	id := sha256.Sum256(fmt.Appendf(nil, "%q|%q|%q|%q|%d|%s", t.URL, t.Namespace, t.Service, t.Path, t.Port, t.CABundle))
 	c.mu.Lock()
@@ -88,7 +93,16 @@ func (c *clients) get(t webhook.Target) func() (*webhook.Client, error) {
 		c.made[id] = m
 	}
 	return func() (*webhook.Client, error) {
-		m.once.Do(func() { m.client, m.err = webhook.NewWith(t, codec, c.shared, c.credentials) })
+		var by *webhook.Credentials
+		if c.credentials != nil {
+			by = c.credentials.Load()
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !m.made || m.by != by {
+			m.made, m.by = true, by
+			m.client, m.err = webhook.NewWith(t, codec, c.shared, by)
+		}
 		return m.client, m.err
 	}
 }

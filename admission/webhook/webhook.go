@@ -41,7 +41,7 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// Config has what a step needs to call webhooks. All fields but Shared are required.
+// Config has what a step needs to call webhooks. The fields up to Logger are required.
 type Config struct {
 	Kinds      func() *kind.Snapshot
 	Cache      *cache.Cache
@@ -51,8 +51,10 @@ type Config struct {
 	Logger     *slog.Logger
 	Shared     webhook.Shared // what the clients of all webhooks of the server share
 
-	Static      *manifests.Folder    // configurations from files; nil: there are none
-	Credentials *webhook.Credentials // that webhooks get; nil: none
+	Static *manifests.Folder // configurations from files; nil: there are none
+	// Credentials holds the credentials that webhooks get. They may be replaced at any time. Nil
+	// means none.
+	Credentials *atomic.Pointer[webhook.Credentials]
 }
 
 // Webhooks is the admission step for one type of webhooks.

@@ -1,10 +1,13 @@
 package webhook
 
 import (
+	"crypto/tls"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,15 +31,47 @@ type Credentials struct {
 	other *clientcmdapi.AuthInfo // for hosts that no user is named after; nil: none
 }
 
-// LoadCredentials reads a kubeconfig. Certificates, keys and tokens that are files are read when a
-// webhook is called first; tokens are read again when they change.
-func LoadCredentials(file string) (*Credentials, error) {
+// loadKubeconfig reads a kubeconfig.
+func loadKubeconfig(file string) (*clientcmdapi.Config, error) {
 	config, err := clientcmd.LoadFromFile(file)
 	if err != nil {
 		return nil, err
 	}
 	// Paths are relative to the kubeconfig, not to the folder in which the server was started.
-	if err := clientcmd.ResolveLocalPaths(config); err != nil {
+	return config, clientcmd.ResolveLocalPaths(config)
+}
+
+// CredentialFiles returns a kubeconfig and the files that LoadCredentials reads with it: the client
+// certificates and keys of its users. If the kubeconfig cannot be read, it is the only file.
+//
+// Files of tokens are not among them, because client-go reads these again by itself. Authorities of
+// clusters are not either: a webhook proves itself by those that its configuration has.
+func CredentialFiles(file string) []string {
+	files := []string{file}
+	config, err := loadKubeconfig(file)
+	if err != nil {
+		return files
+	}
+	for _, name := range slices.Sorted(maps.Keys(config.AuthInfos)) {
+		user := config.AuthInfos[name]
+		for path, data := range map[string][]byte{user.ClientCertificate: user.ClientCertificateData, user.ClientKey: user.ClientKeyData} {
+			if path != "" && len(data) == 0 {
+				files = append(files, path)
+			}
+		}
+	}
+	slices.Sort(files[1:])
+	return slices.Compact(files)
+}
+
+// LoadCredentials reads a kubeconfig, and the certificates and keys that it names. client-go reads
+// tokens that are files when a webhook is called, and again when they change.
+//
+// The result does not change with the files. To follow them, call LoadCredentials again, and
+// make new clients: a connection keeps the certificate with which it began.
+func LoadCredentials(file string) (*Credentials, error) {
+	config, err := loadKubeconfig(file)
+	if err != nil {
 		return nil, err
 	}
 	c := &Credentials{users: config.AuthInfos}
@@ -47,14 +82,8 @@ func LoadCredentials(file string) (*Credentials, error) {
 		case user.Exec != nil:
 			return nil, fmt.Errorf("%s: user %q: exec is not supported, use a token or a certificate", file, name)
 		}
-		// A file that is missing would show only when a webhook is called.
-		for _, path := range []string{user.ClientCertificate, user.ClientKey, user.TokenFile} {
-			if path == "" {
-				continue
-			}
-			if _, err := os.Stat(path); err != nil {
-				return nil, fmt.Errorf("%s: user %q: %w", file, name, err)
-			}
+		if err := readFiles(user); err != nil {
+			return nil, fmt.Errorf("%s: user %q: %w", file, name, err)
 		}
 	}
 	if current := config.Contexts[config.CurrentContext]; current != nil {
@@ -64,6 +93,35 @@ func LoadCredentials(file string) (*Credentials, error) {
 		c.other = all
 	}
 	return c, nil
+}
+
+// readFiles replaces the files of a user by their contents, apart from that of a token. What is wrong
+// with them would otherwise show only when a webhook is called.
+func readFiles(user *clientcmdapi.AuthInfo) error {
+	if user.TokenFile != "" {
+		if _, err := os.Stat(user.TokenFile); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct {
+		path string
+		data *[]byte
+	}{{user.ClientCertificate, &user.ClientCertificateData}, {user.ClientKey, &user.ClientKeyData}} {
+		if f.path == "" || len(*f.data) > 0 { // contents take precedence
+			continue
+		}
+		text, err := os.ReadFile(f.path)
+		if err != nil {
+			return err
+		}
+		*f.data = text
+	}
+	if len(user.ClientCertificateData) == 0 && len(user.ClientKeyData) == 0 {
+		return nil
+	}
+	// A certificate and its key are written one after the other, so they may not fit for a moment.
+	_, err := tls.X509KeyPair(user.ClientCertificateData, user.ClientKeyData)
+	return err
 }
 
 // forTarget returns a configuration with the credentials for a target. nil Credentials have none.
@@ -80,7 +138,7 @@ func (c *Credentials) forTarget(t Target) *rest.Config {
 	}
 	config.BearerToken, config.BearerTokenFile = user.Token, user.TokenFile
 	config.Username, config.Password = user.Username, user.Password
-	config.CertFile, config.CertData, config.KeyFile, config.KeyData = user.ClientCertificate, user.ClientCertificateData, user.ClientKey, user.ClientKeyData
+	config.CertData, config.KeyData = user.ClientCertificateData, user.ClientKeyData
 	config.Impersonate = rest.ImpersonationConfig{UserName: user.Impersonate, UID: user.ImpersonateUID, Groups: user.ImpersonateGroups, Extra: user.ImpersonateUserExtra}
 	return config
 }
