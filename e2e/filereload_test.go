@@ -126,3 +126,26 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		t.Error("the kubeconfig of the administrator does not trust the new serving certificate")
 	}
 }
+
+// TestAuthoritiesOfTheIssuerAreReadAgain changes the file of --oidc-ca-file.
+func TestAuthoritiesOfTheIssuerAreReadAgain(t *testing.T) {
+	i, other := newIssuer(t), newAuthority(t, "other")
+	ca := putFile(t, "ca.crt", other.certificate())
+	s := startServer(t, "--oidc-issuer-url", i.URL, "--oidc-client-id", "me", "--oidc-ca-file", ca, "--oidc-username-claim", "username", "--oidc-signing-algs", "ES256")
+	v := newVisitor(t, s, nil)
+	if got := v.who(t, bearer(i.sign(nil))...); got != "401" {
+		t.Errorf("with another authority: got %s", got)
+	}
+	overwrite(t, ca, i.ca())
+	eventually(t, "the issuer's keys", func() bool { return v.who(t, bearer(i.sign(nil))...) != "401" })
+	overwrite(t, ca, "no certificate\n")
+	eventually(t, "the failure in the log", func() bool {
+		return strings.Contains(s.log.String(), `flag=oidc-ca-file error="`+ca+`: no certificate in it"`)
+	})
+	if got := v.who(t, bearer(i.sign(nil))...); got == "401" {
+		t.Errorf("with a broken file: got %s", got)
+	}
+	if n := s.metric(t, `keelson_file_reloads_total{flag="oidc-ca-file",status="failure"}`); n != "1" {
+		t.Errorf("failures: got %q, want 1", n)
+	}
+}

@@ -7,11 +7,13 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authn/jwt"
+	"github.com/keelson-io/keelson/internal/reloads"
 )
 
 // This file builds the authenticator of OpenID Connect issuers, from a file or from flags.
@@ -24,6 +26,8 @@ func (s *Server) openIssuers(accounts []string) (authn.Anonymous, error) {
 		return authn.Anonymous{}, err
 	}
 	config, o := &jwt.Configuration{}, jwt.Options{Disallowed: accounts, Metrics: s.metrics, Logger: s.logger, File: c.ConfigFile, Interval: s.config.ReloadInterval}
+	life, end := context.WithCancel(context.Background())
+	s.opened = append(s.opened, closer(func() error { end(); return nil }))
 	var err error
 	switch {
 	case c.ConfigFile != "":
@@ -34,7 +38,7 @@ func (s *Server) openIssuers(accounts []string) (authn.Anonymous, error) {
 			return authn.Anonymous{}, fmt.Errorf("failed to load authentication configuration from file %q: %w", c.ConfigFile, err)
 		}
 	case c.OIDC.IssuerURL != "":
-		if config, err = c.OIDC.configuration(); err != nil {
+		if config, err = s.oidcConfiguration(life); err != nil {
 			return authn.Anonymous{}, err
 		}
 		if o.Algorithms = c.OIDC.SigningAlgs; len(o.Algorithms) == 0 {
@@ -49,8 +53,6 @@ func (s *Server) openIssuers(accounts []string) (authn.Anonymous, error) {
 		return authn.Anonymous{}, fmt.Errorf("invalid authentication configuration: %w", err)
 	}
 	o.ServerID = s.id
-	life, end := context.WithCancel(context.Background())
-	s.opened = append(s.opened, closer(func() error { end(); return nil }))
 	if s.issuers, err = jwt.New(life, config, o); err != nil {
 		return authn.Anonymous{}, err
 	}
@@ -70,8 +72,36 @@ func (c *Authentication) validateOIDC() error {
 	return nil
 }
 
-// configuration returns the flags in the form of a file.
-func (o *OIDC) configuration() (*jwt.Configuration, error) {
+// issuerPatience is the time in which an issuer must answer when the file of its authorities changed.
+// Other files are not read again meanwhile.
+const issuerPatience = 5 * time.Second
+
+// oidcConfiguration returns the flags in the form of a file. When the file of authorities changes,
+// the issuer is asked for its keys anew. If it does not prove itself by the new authorities, the old
+// ones and its old keys stay in force.
+func (s *Server) oidcConfiguration(life context.Context) (*jwt.Configuration, error) {
+	o := &s.config.Authentication.OIDC
+	if o.CAFile == "" {
+		return o.configuration(""), nil
+	}
+	var first *jwt.Configuration
+	err := s.files.Add(reloads.File{Name: "oidc-ca-file", Paths: reloads.Paths(o.CAFile), Use: func(texts map[string][]byte) error {
+		c := o.configuration(string(texts[o.CAFile]))
+		if first == nil {
+			first = c
+			return nil
+		}
+		if _, err := parseAuthorities(texts[o.CAFile]); err != nil {
+			return fmt.Errorf("%s: %w", o.CAFile, err)
+		}
+		return s.issuers.Replace(life, c, issuerPatience)
+	}})
+	return first, err
+}
+
+// configuration returns the flags in the form of a file, with the authorities of the issuer in PEM;
+// "" means those of the system.
+func (o *OIDC) configuration(authorities string) *jwt.Configuration {
 	claim, prefix := o.UsernameClaim, o.UsernamePrefix
 	if claim == "" {
 		claim = "sub"
@@ -89,15 +119,9 @@ func (o *OIDC) configuration() (*jwt.Configuration, error) {
 	if o.GroupsClaim != "" {
 		i.ClaimMappings.Groups = jwt.Mapping{Claim: o.GroupsClaim, Prefix: &o.GroupsPrefix}
 	}
-	if o.CAFile != "" {
-		text, err := os.ReadFile(o.CAFile)
-		if err != nil {
-			return nil, err
-		}
-		i.Issuer.CertificateAuthority = string(text)
-	}
+	i.Issuer.CertificateAuthority = authorities
 	for _, name := range slices.Sorted(maps.Keys(o.RequiredClaims)) {
 		i.ClaimValidationRules = append(i.ClaimValidationRules, jwt.ValidationRule{Claim: name, RequiredValue: o.RequiredClaims[name]})
 	}
-	return &jwt.Configuration{JWT: []jwt.Issuer{i}}, nil
+	return &jwt.Configuration{JWT: []jwt.Issuer{i}}
 }

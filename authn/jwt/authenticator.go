@@ -191,11 +191,18 @@ func (a *Authenticator) reload(ctx context.Context, text []byte) error {
 	if err := errs.ToAggregate(); err != nil {
 		return err
 	}
+	return a.Replace(ctx, c, a.options.Patience)
+}
+
+// Replace replaces the configuration, once the issuers of the new one have answered, within the time
+// of patience. If it returns an error, the old configuration stays in force. c must be valid. Do not
+// call it at the same time as Reload.
+func (a *Authenticator) Replace(ctx context.Context, c *Configuration, patience time.Duration) error {
 	next, err := a.start(c)
 	if err != nil {
 		return err
 	}
-	if err := a.await(ctx, next); err != nil {
+	if err := a.await(ctx, next, patience); err != nil {
 		next.stop()
 		return fmt.Errorf("%w: %w", errUnreachable, err)
 	}
@@ -204,9 +211,9 @@ func (a *Authenticator) reload(ctx context.Context, text []byte) error {
 	return nil
 }
 
-// await waits until all issuers of a generation have been reached.
-func (a *Authenticator) await(ctx context.Context, g *generation) error {
-	ctx, cancel := context.WithTimeout(ctx, a.options.Patience)
+// await waits until all issuers of a generation have been reached, for the time of patience at most.
+func (a *Authenticator) await(ctx context.Context, g *generation, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(min(a.options.Retry, 50*time.Millisecond))
 	defer tick.Stop()

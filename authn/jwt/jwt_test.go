@@ -6,9 +6,11 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -28,6 +30,7 @@ import (
 
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/internal/reloads"
+	"github.com/keelson-io/keelson/internal/testcerts"
 	"github.com/keelson-io/keelson/internal/testkit"
 )
 
@@ -150,7 +153,7 @@ func newTest(t testing.TB, text string, change ...func(*Options)) *Authenticator
 // ready waits until the issuers have been reached.
 func (a *Authenticator) ready(t testing.TB) *Authenticator {
 	t.Helper()
-	if err := a.await(t.Context(), a.current.Load()); err != nil {
+	if err := a.await(t.Context(), a.current.Load(), time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	return a
@@ -490,10 +493,38 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// TestReplace replaces the authorities of an issuer.
+func TestReplace(t *testing.T) {
+	p := newProvider(t)
+	a := newTest(t, p.config(plain)).ready(t)
+	configuration := func(authorities string) *Configuration {
+		c, err := Decode([]byte(p.config(plain)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if authorities != "" {
+			c.JWT[0].Issuer.CertificateAuthority = authorities
+		}
+		return c
+	}
+	other := testcerts.Sign(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true}, nil)
+	wrong := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate[0]}))
+	before := a.current.Load()
+	if err := a.Replace(t.Context(), configuration(wrong), 50*time.Millisecond); !errors.Is(err, errUnreachable) || a.current.Load() != before {
+		t.Errorf("another authority: got %v", err)
+	}
+	if err := a.Replace(t.Context(), configuration(""), time.Minute); err != nil || a.current.Load() == before {
+		t.Errorf("the authority: got %v", err)
+	}
+	if got := who(t, a, p.sign(nil)); !strings.Contains(got, "ann") {
+		t.Errorf("got %s", got)
+	}
+}
+
 func FuzzAuthenticateToken(f *testing.F) {
 	p := newProvider(f)
 	a := newTest(f, p.config(plain))
-	if err := a.await(context.Background(), a.current.Load()); err != nil {
+	if err := a.await(context.Background(), a.current.Load(), time.Minute); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(p.sign(nil))
