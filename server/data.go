@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/format"
 )
@@ -205,7 +206,28 @@ func (s *Server) openStore(ctx context.Context) (store.Store, error) {
 		return nil, s.explainStore(err)
 	}
 	s.opened = append(s.opened, st)
+	if err := s.followEtcdCAs(st); err != nil {
+		return nil, err
+	}
 	return st, nil
+}
+
+// followEtcdCAs gives a store the authorities of its cluster again when their file changes.
+func (s *Server) followEtcdCAs(st store.Store) error {
+	path := s.config.EtcdCAFile
+	t, ok := st.(store.Truster)
+	if path == "" || !ok {
+		return nil
+	}
+	first := true // the store has read the file by itself
+	return s.files.Add(reloads.File{Name: "etcd-cafile", Paths: reloads.Paths(path), Use: func(texts map[string][]byte) error {
+		if first {
+			first = false
+		} else if _, err := parseAuthorities(texts[path]); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return t.Trust(texts[path])
+	}})
 }
 
 // explainStore adds advice to an error of opening the store.

@@ -48,6 +48,12 @@ type Mortal interface {
 	HasRoom() bool
 }
 
+// Truster is a Store that may connect to servers whose certificates it verifies.
+type Truster interface {
+	// Trust replaces the authorities, in PEM, for connections that begin from now on.
+	Trust(authorities []byte) error
+}
+
 // Snapshotter is a Store that can write snapshots.
 type Snapshotter interface {
 	// Snapshot writes the state of one moment, which includes all writes acknowledged before the

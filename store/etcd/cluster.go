@@ -30,6 +30,8 @@ type cluster struct {
 	client *clientv3.Client
 	kv     pb.KVClient // with the client's retries of reads
 
+	trusting *trusting // nil if the cluster is without TLS
+
 	life  context.Context
 	end   context.CancelFunc
 	quiet atomic.Bool
@@ -74,6 +76,11 @@ func dial(ctx context.Context, c Config) (*cluster, error) {
 		return nil, err
 	}
 	cl := &cluster{log: c.Logger, silence: silence, patience: patience, answerTime: answerTime}
+	options := []grpc.DialOption{grpc.WithUserAgent("keelson")}
+	if tlsConfig != nil {
+		cl.trusting = newTrusting(tlsConfig)
+		options = append(options, grpc.WithTransportCredentials(cl.trusting)) // in place of those that the client makes
+	}
 	cl.client, err = clientv3.New(clientv3.Config{
 		Endpoints:            c.Endpoints,
 		TLS:                  tlsConfig,
@@ -81,7 +88,7 @@ func dial(ctx context.Context, c Config) (*cluster, error) {
 		DialKeepAliveTime:    keepAlive,
 		DialKeepAliveTimeout: keepAliveWait,
 		MaxCallSendMsgSize:   maxRequest,
-		DialOptions:          []grpc.DialOption{grpc.WithUserAgent("keelson")},
+		DialOptions:          options,
 		Logger:               newLogger(c.Logger, &cl.quiet, func(error) {}), // a client writes no files
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,6 +92,9 @@ type proxy struct {
 	net.Listener
 	to     string
 	frozen atomic.Bool
+
+	mu    sync.Mutex
+	conns []net.Conn // to and from the server
 }
 
 func startProxy(t *testing.T, to string) *proxy {
@@ -99,7 +103,7 @@ func startProxy(t *testing.T, to string) *proxy {
 		t.Fatal(err)
 	}
 	p := &proxy{Listener: l, to: strings.TrimPrefix(to, "http://")}
-	t.Cleanup(func() { l.Close() })
+	t.Cleanup(func() { l.Close(); p.cut() })
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -111,12 +115,24 @@ func startProxy(t *testing.T, to string) *proxy {
 				c.Close()
 				return
 			}
-			t.Cleanup(func() { c.Close(); s.Close() })
+			p.mu.Lock()
+			p.conns = append(p.conns, c, s)
+			p.mu.Unlock()
 			go p.pass(c, s)
 			go p.pass(s, c)
 		}
 	}()
 	return p
+}
+
+// cut closes the connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.Close()
+	}
+	p.conns = nil
 }
 
 func (p *proxy) pass(to io.WriteCloser, from io.Reader) {
