@@ -259,6 +259,7 @@ func TestOwnersWhoseKindGoes(t *testing.T) {
 	for i := range 20 {
 		r.node(fmt.Sprint("leaf", i), fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":"Tree","name":"u","uid":%q}`, tree))
 	}
+	r.caughtUp() // a collector that lags finds out only now what the leaves refer to
 	r.do(200, "DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/trees.demo.io", "")
 	r.until("trees are not served", func() bool { code, _ := r.try("GET", "/apis/demo.io/v1/trees", ""); return code == 404 })
 	for i := range 20 {
@@ -268,6 +269,16 @@ func TestOwnersWhoseKindGoes(t *testing.T) {
 	for i := range 20 {
 		r.gone(fmt.Sprint("leaf", i))
 	}
+}
+
+// caughtUp returns when the collector has seen all changes so far: it has deleted a dependent that is newer.
+func (r *rig) caughtUp() {
+	r.Helper()
+	const maps = "/api/v1/namespaces/default/configmaps"
+	mark := r.metadata(r.do(201, "POST", maps, `{"metadata":{"name":"mark"}}`)).UID
+	r.do(201, "POST", maps, fmt.Sprintf(`{"metadata":{"name":"marked","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"mark","uid":%q}]}}`, mark))
+	r.do(200, "DELETE", maps+"/mark", "")
+	r.until("the collector has caught up", func() bool { code, _ := r.try("GET", maps+"/marked", ""); return code == 404 })
 }
 
 // TestRepeatedEvents holds that what is told of an object again, because its deletion is refused, is counted in the event that there is.
