@@ -3,7 +3,7 @@
 // A [Watcher] watches the directories of its files. It therefore notices files that are written to,
 // and files that are replaced by a rename or by the symbolic links of mounted ConfigMaps. Several
 // events that follow closely are one call. Because events can get lost, it also calls at intervals,
-// when the set of files changes, and on request ([Watcher.Again]). The function itself must read
+// when it begins, when the set of files changes, and on request ([Watcher.Again]). The function itself must read
 // the files to find out what changed.
 //
 // All calls come from one goroutine, that of [Watcher.Run].
@@ -82,7 +82,7 @@ func (w *Watcher) wanted() <-chan time.Time {
 	return time.After(after)
 }
 
-// Run watches until ctx ends. If the system cannot report events, it logs that, and calls only at
+// Run watches until ctx ends. Its first call comes as soon as it watches: the files may have changed since they were read. If the system cannot report events, it logs that, and calls only at
 // intervals.
 func (w *Watcher) Run(ctx context.Context) {
 	logger := w.Logger
@@ -107,6 +107,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 	watched := map[string]bool{}
 	w.follow(notify, watched, failed)
+	w.Check() // a change before the watch was no event
 	again := w.wanted()
 	for {
 		select {

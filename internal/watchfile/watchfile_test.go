@@ -105,6 +105,28 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// TestChangeBeforeTheWatch holds that a change is seen that was made after the file was read, and before it was watched.
+func TestChangeBeforeTheWatch(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	calls := make(chan string, 100)
+	w := New(func() {
+		text, _ := os.ReadFile(path)
+		calls <- string(text)
+	}, path)
+	w.Interval = time.Hour
+	if err := os.WriteFile(path, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); w.Run(ctx) }()
+	if got := <-calls; got != "new" {
+		t.Errorf("got %q, want the new text", got)
+	}
+	stop()
+	<-done
+}
+
 // TestMinute holds that files are checked once a minute by default.
 func TestMinute(t *testing.T) {
 	calls, ticks := make(chan struct{}), make(chan time.Time)
@@ -120,6 +142,7 @@ func TestMinute(t *testing.T) {
 	if d := <-asked; d != time.Minute {
 		t.Errorf("got a clock of %v", d)
 	}
+	<-calls // as soon as it watches
 	for range 3 {
 		ticks <- time.Now()
 		<-calls
