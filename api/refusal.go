@@ -107,23 +107,27 @@ func (r *refusals) refused(q *request, err error) {
 	})
 }
 
-// loggable returns a text without tokens and without characters that do not print, shortened to a number of bytes.
+// loggable returns a text without tokens and without characters that do not print, shortened to a number of bytes: the beginning says
+// what failed, and the end why.
 func loggable(text string, most int, tokens ...string) string {
-	text = text[:min(len(text), 2*most)] // the search for tokens takes time
+	text = ends(text, 2*most) // the search for tokens takes time
 	for _, token := range tokens {
 		text = withoutToken(text, token)
 	}
-	shortened := len(text) > most
-	text = strings.Map(func(c rune) rune {
+	return strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) {
 			return c
 		}
 		return unicode.ReplacementChar
-	}, text[:min(len(text), most)])
-	if shortened {
-		text += "…"
+	}, ends(text, most))
+}
+
+// ends returns the two ends of a text that is longer than a number of bytes.
+func ends(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	return text
+	return text[:most/2] + "…" + text[len(text)-most/2:]
 }
 
 // withoutToken replaces the parts of a text that are a token or a part of it.

@@ -105,7 +105,8 @@ func TestNoTokenInTheLog(t *testing.T) {
 		{"Bearer s3cr3t", "/", "no user has s3cr3t", "no user has [token]"},
 		{"Basic YTpi", "/", "not accepted: YTpi", "not accepted: [token]"},
 		{token, "/", "not accepted: " + token, "not accepted: [token]"},
-		{"Bearer " + strings.Repeat(token, 900), "/", strings.Repeat(token, 900), "[token]"},
+		{"Bearer " + strings.Repeat(token, 900), "/", strings.Repeat(token, 900), "[token]…[token]"},
+		{"Bearer other", "/", "begins " + strings.Repeat("x", 5000) + " ends", "begins " + strings.Repeat("x", 505) + "…" + strings.Repeat("x", 507) + " ends"},
 		{"Bearer other", "/", "a\nb\x1b[31m\u202e\xff", "a\ufffdb\ufffd[31m\ufffd\ufffd"},
 	} {
 		var log bytes.Buffer
