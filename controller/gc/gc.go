@@ -84,6 +84,7 @@ type Controller struct {
 	mu    sync.Mutex
 	graph *graph
 	fixed map[string]*kind.Kind
+	crds  *kind.Kind // CustomResourceDefinition
 	// searched has the uids of absent owners that are in no other namespace either.
 	searched map[string]bool
 	told     *record.EventCorrelator // of the events that were sent
@@ -99,6 +100,7 @@ func (c *Controller) Run(ctx context.Context) {
 			c.fixed[k.StoragePrefix] = k
 		}
 	}
+	c.crds = c.Kinds.Load().Lookup("apiextensions.k8s.io", "customresourcedefinitions")
 	c.objects = &follow.Follower[store.Event]{Source: follow.Keys(c.Cache, c.Store, []string{""}, nil), Handler: c, Logger: c.Logger, Name: Name}
 	c.objects.Begin(ctx)
 	kinds := &follow.Follower[*kind.Snapshot]{
@@ -121,14 +123,21 @@ func (c *Controller) Run(ctx context.Context) {
 // Reset implements follow.Handler: it builds the graph of all objects.
 func (c *Controller) Reset(_ context.Context, listed iter.Seq2[*store.Event, error]) error {
 	g := newGraph()
+	var nodes []*node
 	for e, err := range listed {
 		if err != nil {
 			return err
 		}
-		if n := c.parse(e.Key, e.Value, e.Rev); n != nil {
-			c.locate(g, n)
-			g.put(n)
+		if c.isCRD(e.Key) {
+			c.define(g.defined, e)
 		}
+		if n := c.parse(e.Key, e.Value, e.Rev); n != nil {
+			nodes = append(nodes, n)
+		}
+	}
+	for _, n := range nodes { // when all CRDs are known
+		c.locate(g, n)
+		g.put(n)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,15 +232,21 @@ func (c *Controller) kindOf(key string) (k *kind.Kind, namespace, name string) {
 // the kind is unknown. The key is "" for an owner in a namespace of an object that is in none.
 func (c *Controller) ownerKey(r *reference, namespace string) (key string, known bool) {
 	k := c.ownerKind(r)
-	switch {
-	case k == nil:
+	if k == nil {
 		return "", false
-	case !k.Namespaced:
-		return k.Key("", r.name), true
-	case namespace == "":
-		return "", true
 	}
-	return k.Key(namespace, r.name), true
+	return ownerKey(k, r, namespace), true
+}
+
+// ownerKey is Controller.ownerKey for an owner of a known kind.
+func ownerKey(k *kind.Kind, r *reference, namespace string) string {
+	switch {
+	case !k.Namespaced:
+		return k.Key("", r.name)
+	case namespace == "":
+		return ""
+	}
+	return k.Key(namespace, r.name)
 }
 
 // ownerKind returns the kind of an owner, nil if it is unknown.
@@ -245,9 +260,12 @@ func (c *Controller) ownerKind(r *reference) *kind.Kind {
 	return nil
 }
 
-// readable reports whether a reference's version of its owner is served. It reports true if the
-// kind is unknown: then the kind has gone before its objects.
+// readable reports whether a reference's version of its owner is served, or was served when the change was made that is looked at. It
+// reports true if the kind is unknown: then the kind has gone before its objects.
 func (c *Controller) readable(r *reference) bool {
+	if served, known := c.graph.defined.serves(r); known {
+		return served
+	}
 	k := c.ownerKind(r)
 	return k == nil || r.isServed(k)
 }

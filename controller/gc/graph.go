@@ -69,10 +69,14 @@ type graph struct {
 	first   [lists]map[uint64]*reference // of each list, by the hash of the uid, and by the place
 	unknown map[string]bool              // keys of nodes with unknown kinds, their own or their owners'
 	waiting map[string]*node             // nodes that wait for their dependents, by uid
+	defined definitions
 }
 
 func newGraph() *graph {
-	return &graph{seed: maphash.MakeSeed(), nodes: map[string]*node{}, first: [lists]map[uint64]*reference{{}, {}}, unknown: map[string]bool{}, waiting: map[string]*node{}}
+	return &graph{
+		seed: maphash.MakeSeed(), nodes: map[string]*node{}, first: [lists]map[uint64]*reference{{}, {}}, unknown: map[string]bool{}, waiting: map[string]*node{},
+		defined: definitions{map[string]*definition{}, map[groupKind]*definition{}},
+	}
 }
 
 // placeOf returns a hash of an owner's key, which is not 0.
@@ -227,6 +231,13 @@ func (n *node) lost() map[string]bool {
 
 // see applies a change to the graph. The lock is held.
 func (c *Controller) see(e *store.Event) {
+	switch {
+	case !c.isCRD(e.Key):
+	case e.Deleted:
+		c.graph.defined.drop(e.Key)
+	default:
+		c.define(c.graph.defined, e)
+	}
 	if e.Deleted {
 		for _, key := range c.graph.lose(e.Key, c.readable) {
 			c.queue.Add(key)
@@ -369,7 +380,11 @@ func (c *Controller) locate(g *graph, n *node) {
 	for i := range n.refs {
 		r := &n.refs[i]
 		r.place = 0
-		if key, known := c.ownerKey(r, n.namespace); known {
+		key, known := g.defined.ownerKey(r, n.namespace)
+		if !known {
+			key, known = c.ownerKey(r, n.namespace)
+		}
+		if known {
 			r.place = g.placeOf(key)
 		}
 	}

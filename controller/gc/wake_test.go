@@ -24,7 +24,7 @@ func newSeen() *seen {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, time.Hour)
 	configmaps := &kind.Kind{Name: "ConfigMap", Plural: "configmaps", StoragePrefix: "configmaps", Namespaced: true, Versions: []*kind.Version{{Name: "v1"}}}
 	return &seen{Controller: &Controller{
-		Kinds: kind.NewRegistry(configmaps), fixed: map[string]*kind.Kind{"configmaps": configmaps}, graph: newGraph(),
+		Kinds: kind.NewRegistry(configmaps), fixed: map[string]*kind.Kind{"configmaps": configmaps}, crds: &kind.Kind{StoragePrefix: "crds"}, graph: newGraph(),
 		queue: workqueue.NewTypedRateLimitingQueue(limiter),
 	}}
 }
