@@ -121,6 +121,7 @@ type Handler struct {
 	refused       atomic.Int32 // refused requests that wait for the end of their bodies
 	watches       quota        // how many long-running requests there are
 	largeHeaders  quota        // bytes of headers of requests with many of them
+	unread        unread       // answers that clients leave unread
 
 	stopping context.Context // ends when watches are to end
 	stop     context.CancelFunc
@@ -159,6 +160,7 @@ func New(c Config) *Handler {
 	h.sending.setMost(shares.Answers / longAnswer)
 	h.watches.most, h.watches.share = watchesWithin(shares.Watches)
 	h.largeHeaders.most, h.largeHeaders.share = shares.Headers, shares.Headers/4
+	h.unread.most, h.unread.share = shares.Answers, shares.Answers/4*3
 	h.reads.setMost(limitOf(c.MaxReads, DefaultReads))
 	h.writes.setMost(limitOf(c.MaxWrites, DefaultWrites))
 	h.metrics = newMetrics(h.Config.Metrics)
@@ -197,6 +199,7 @@ var steps = []step{
 	{"audit", record},
 	{"impersonation", impersonate},
 	{"large headers of a user", countUsersHeaders},
+	{"unread answers", countUnread},
 	{"deadline", deadline},
 	{"requests in flight", limit},
 	{"authorization", authorize},
@@ -250,6 +253,7 @@ type request struct {
 	headersPayer string    // … and the name charged for them; "" while the user is not known
 	watching     bool      // it counts as a watch
 	cut          *cutter   // of a long-running answer; nil if it has none
+	taker        *taker    // of an answer that counts as unread; nil if it does not
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
@@ -304,8 +308,13 @@ func (q *request) finish(start time.Time) {
 	}
 	q.leave()
 	q.release()
+	answer := q.taker
+	if p != nil && answer != nil {
+		defer answer.drop()
+	}
 	if p != nil {
 		if p == http.ErrAbortHandler {
+			q.complete()
 			panic(http.ErrAbortHandler)
 		}
 		q.audit.Panicked(p)
@@ -316,15 +325,26 @@ func (q *request) finish(start time.Time) {
 		}
 		q.fail(status.Internal(fmt.Errorf("this request caused the server to panic")))
 	}
+	q.complete()
+	q.h.metrics.observe(q, start)
+	if p == nil && answer == nil {
+		answer = q.lateTaker()
+	}
+	*q = request{}
+	if !poison.On {
+		requests.Put(q)
+	}
+	if p == nil && answer != nil {
+		answer.end()
+	}
+}
+
+// complete ends the request's audit record.
+func (q *request) complete() {
 	if !q.stranger {
 		q.audit.Took("apf-queue-wait", q.flow.waited)
 		q.audit.Complete()
 		q.recording.leave()
-	}
-	q.h.metrics.observe(q, start)
-	*q = request{}
-	if !poison.On {
-		requests.Put(q)
 	}
 }
 

@@ -115,8 +115,5 @@ func (a *reply) fail(err error) error {
 	}
 	a.q.h.logger.Error("answer was cut off", "path", a.q.path, "error", status.From(err).Message)
 	a.end() // the audit record waits for room, and this answer may hold the last of it
-	a.q.audit.Complete()
-	a.q.recording.leave()
-	a.q.audit = nil
 	panic(http.ErrAbortHandler)
 }

@@ -96,7 +96,9 @@ func (q *request) servePath() error {
 		if err := q.spare(); err != nil {
 			return err
 		}
-		q.forward(q.h.openapi)
+		if q.sends() { // the documents are long
+			q.forward(q.h.openapi)
+		}
 	case "debug":
 		if name, ok := strings.CutPrefix(rest, "api_priority_and_fairness/"); ok && q.dumpFlow(name) || !q.h.DisableProfiling && q.profile(rest) {
 			return nil

@@ -120,6 +120,7 @@ func (h *Handler) TrackMemory() {
 	g.Track("work", shares.Work, h.working.held)
 	g.Track("bodies", shares.Bodies, h.bodies.held)
 	g.Track("answers", shares.Answers, h.building.held)
+	g.Track("unread", shares.Answers, h.unread.held)
 	g.Track("headers", shares.Headers, h.largeHeaders.held)
 	g.Track("openapi", 0, h.openapi.Bytes)
 	g.Evict("openapi", h.openapi.Shed)

@@ -216,6 +216,29 @@ func TestUnreadAnswersLockNobodyOut(t *testing.T) {
 	c.readUntil("the end of answers", func() bool { return len(c.ended) >= many })
 }
 
+// TestSmallUnreadAnswers lets one user ask for 8,000 small answers and read none: their handlers have ended, but not their streams.
+// Ledger: unread-answers.
+func TestSmallUnreadAnswers(t *testing.T) {
+	s := besiege(t, 0, "--memory-limit", "448Mi")
+	before := s.peakMemory(t)
+	reset := 0
+	for range 10 {
+		c := s.speak(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		const many = 800
+		for range many {
+			c.send(malloryToken, "GET", "/version", 0)
+		}
+		c.readUntil("answers or their end", func() bool { return len(c.codes)+len(c.ended) >= many })
+		reset += len(c.ended)
+	}
+	s.othersAreServed()
+	grown := s.peakMemory(t) - before
+	t.Logf("peak memory grew by %d MiB, %d streams were reset", grown>>20, reset)
+	if grown > 100<<20 || reset == 0 {
+		t.Errorf("peak memory grew by %d MiB, and %d streams were reset, want at most 100 MiB, and some", grown>>20, reset)
+	}
+}
+
 // TestBodiesThatDoNotArriveLockNobodyOut lets one connection begin 250 writes whose bodies never come.
 func TestBodiesThatDoNotArriveLockNobodyOut(t *testing.T) {
 	t.Parallel()
