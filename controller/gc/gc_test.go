@@ -270,16 +270,6 @@ func TestOwnersWhoseKindGoes(t *testing.T) {
 	}
 }
 
-// caughtUp returns when the collector has seen all changes so far: it has deleted a dependent that is newer.
-func (r *rig) caughtUp() {
-	r.Helper()
-	const maps = "/api/v1/namespaces/default/configmaps"
-	mark := r.metadata(r.do(201, "POST", maps, `{"metadata":{"name":"mark"}}`)).UID
-	r.do(201, "POST", maps, fmt.Sprintf(`{"metadata":{"name":"marked","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"mark","uid":%q}]}}`, mark))
-	r.do(200, "DELETE", maps+"/mark", "")
-	r.until("the collector has caught up", func() bool { code, _ := r.try("GET", maps+"/marked", ""); return code == 404 })
-}
-
 // TestRepeatedEvents holds that what is told of an object again, because its deletion is refused, is counted in the event that there is.
 func TestRepeatedEvents(t *testing.T) {
 	r := newRig(t)
