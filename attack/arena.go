@@ -231,8 +231,11 @@ func client(a *arena, user, address string, http2 bool) *http.Client {
 type bearer struct {
 	a    *arena
 	user string
-	next http.RoundTripper
+	next *http.Transport
 }
+
+// CloseIdleConnections is for http.Client.
+func (b *bearer) CloseIdleConnections() { b.next.CloseIdleConnections() }
 
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if b.user != "" {

@@ -198,7 +198,7 @@ func runProbe(ctx context.Context, o *options) error {
 
 func (b *bystander) check(ctx context.Context, path string) (failed string, ok bool) {
 	c := client(b.a, "", ordinaryAddress, false)
-	c.Transport.(*bearer).next.(*http.Transport).DisableKeepAlives = true
+	c.Transport.(*bearer).next.DisableKeepAlives = true
 	limited, cancel := b.a.server.clock.patience(ctx, min(probeTimeout, b.a.o.patience))
 	defer cancel()
 	r, err := send(limited, c, "GET", path, nil)

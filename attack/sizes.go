@@ -153,7 +153,9 @@ func giant(ctx context.Context, a *arena, m Move, rng *rand.Rand) {
 			case 7: // reviews
 				hit(ctx, a, c, m.Actor, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", fmt.Appendf(nil, `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{"verb":%q,"resource":%q,"labelSelector":{"rawSelector":%q}}}}`, long, long, long))
 			default: // a token
-				hit(ctx, a, client(a, long[:min(n, 900_000)], attackersAddress, false), m.Actor, "GET", path, nil)
+				one := client(a, long[:min(n, 900_000)], attackersAddress, false)
+				hit(ctx, a, one, m.Actor, "GET", path, nil)
+				one.CloseIdleConnections()
 			}
 		}
 	})
