@@ -37,7 +37,7 @@ type arena struct {
 	baseline  *baseline
 	secret    string // text that only objects of vault hold; an answer with it has leaked
 	files     int    // open files at rest
-	peak      int64  // largest resident memory beyond the stored data that was seen
+	peak      int64  // largest resident memory that was seen
 
 	mu     sync.Mutex
 	leaks  []string  // answers to an actor that held the secret

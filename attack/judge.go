@@ -78,20 +78,19 @@ func (a *arena) verdict(ctx context.Context, findings []Finding) []Finding {
 	return append(findings, a.changed(ctx)...)
 }
 
-// watchMemory measures the resident memory beyond what is stored, and reports the most of a round if that is too much.
+// watchMemory measures the resident memory, and reports the most of a round if that is too much.
 func (a *arena) watchMemory(ctx context.Context) string {
 	var stored int64 // at the peak
 	for ctx.Err() == nil {
-		now := a.server.stored()
-		if over := a.server.resident() - now; over > a.peak {
-			a.peak, stored = over, now
+		if now := a.server.resident(); now > a.peak {
+			a.peak, stored = now, a.server.stored()
 		}
 		pause(ctx, 50*time.Millisecond)
 	}
 	if a.peak <= a.o.memory<<20 {
 		return ""
 	}
-	return fmt.Sprintf("%d MiB resident beyond the %d MiB that are stored, want at most %d", a.peak>>20, stored>>20, a.o.memory)
+	return fmt.Sprintf("%d MiB resident, %d MiB of them stored, want at most %d", a.peak>>20, stored>>20, a.o.memory)
 }
 
 // normal waits until the server is as at rest: it takes next to no processor time, has let go of the connections, and answers fast.

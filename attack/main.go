@@ -65,8 +65,7 @@ func main() {
 	flag.DurationVar(&o.round, "round", 15*time.Second, "time that the moves of a round go on")
 	flag.DurationVar(&o.settle, "settle", 30*time.Second, "time after a round until everything must be normal again")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the first round; the next round has the next one")
-	// 310 is what docs/limits.md promises for --memory-limit=448Mi (server.go): all but the share of what is stored.
-	flag.Int64Var(&o.memory, "memory", 310, "resident memory that the server may take beyond what it stores, in MiB")
+	flag.Int64Var(&o.memory, "memory", memoryLimit, "resident memory that the server may take, in MiB")
 	flag.IntVar(&o.width, "width", 4, "largest number of moves in a round")
 	flag.IntVar(&o.size, "size", 100, "largest size of a move, of 100")
 	flag.BoolVar(&o.deal, "deal", false, "deal the moves out: -width of them a round, each once before any is made again")

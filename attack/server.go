@@ -83,9 +83,12 @@ plugins:
   configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: ResourceQuotaConfiguration, limitedResources: [{resource: pods, matchContains: [nvidia.com/gpu]}]}
 `
 
+// memoryLimit is the limit of the server's memory in MiB.
+const memoryLimit = 448
+
 // flagged are the flags of serve that not every commit has, with their values. FILE is a file with the text of plugins.
 var flagged = [][]string{
-	{"--memory-limit", "448Mi"},
+	{"--memory-limit", strconv.Itoa(memoryLimit) + "Mi"},
 	{"--admission-control-config-file", "FILE", "--enable-admission-plugins",
 		"EventRateLimit,PodNodeSelector,PodTolerationRestriction,AlwaysPullImages,OwnerReferencesPermissionEnforcement,DenyServiceExternalIPs,LimitPodHardAntiAffinityTopology"},
 }
