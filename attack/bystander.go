@@ -103,6 +103,9 @@ func (b *bystander) turn(ctx context.Context, c *http.Client) string {
 		if ctx.Err() != nil {
 			return ""
 		}
+		if failed == storeFull {
+			return "" // as docs/limits.md says of namespaces without ResourceQuotas; deletes go on
+		}
 		if failed != "" {
 			return failed
 		}
@@ -115,6 +118,9 @@ func (b *bystander) turn(ctx context.Context, c *http.Client) string {
 	}
 	return ""
 }
+
+// storeFull is the failure of a write that would store more than the memory has room for.
+const storeFull = "the store is full"
 
 // request sends one ordinary request, and again while it is told to come back.
 func (b *bystander) request(ctx context.Context, c *http.Client, method, path, body string, code int, contentType string) (time.Duration, string) {
@@ -133,6 +139,8 @@ func (b *bystander) request(ctx context.Context, c *http.Client, method, path, b
 			return took, ""
 		case err == nil && r.code == code:
 			return took, ""
+		case err == nil && r.code == 500 && method != "DELETE" && strings.Contains(string(r.body), "what is stored takes"):
+			return took, storeFull
 		case err == nil && r.code == 409 && try > 1 && method == "POST", err == nil && r.code == 404 && try > 1 && method == "DELETE":
 			return took, "" // the try before, whose answer was lost, did it
 		case err == nil && (r.code == 429 || r.code >= 500) && r.retry && took < b.a.o.patience:
