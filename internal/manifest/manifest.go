@@ -70,6 +70,25 @@ func (d Document) Within(path string, offset int) (line, column int) {
 	return d.text.Within(path, offset)
 }
 
+// Scalar returns the characters of a field that is neither a list nor an object; "" if there is none.
+func (d Document) Scalar(path string) string {
+	if d.text == nil {
+		return ""
+	}
+	if d.path != "" {
+		path = d.path + "." + path
+	}
+	return d.text.Scalar(path)
+}
+
+// BooleanKeys returns the keys that YAML reads as true or false, with their positions.
+func (d Document) BooleanKeys() []source.Key {
+	if d.text == nil || d.path != "" {
+		return nil
+	}
+	return d.text.BooleanKeys()
+}
+
 // Text returns the text of the document as it is in its file, from Line on. For an item of a List it
 // is the JSON of the item.
 func (d Document) Text() []byte {
@@ -306,6 +325,9 @@ func fromYAML(file string, start int, text []byte) (d Document, ok bool) {
 	out, duplicates, err := yamljson.Any(context.Background(), text, true)
 	if err != nil {
 		d.Err = errors.New(yamlError(file, start, err))
+		if what, line, column := d.text.OddKey(); what != "" && strings.Contains(err.Error(), "unsupported map key") {
+			d.Err = fmt.Errorf("%s:%d:%d: the key is %s, want a string; write it in quotes", file, line, column, what)
+		}
 		return d, true
 	}
 	if duplicates != nil {

@@ -120,7 +120,7 @@ func child(n *yaml.Node, step string) (at, value *yaml.Node) {
 	switch n.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == step {
+			if NameOf(n.Content[i]) == step {
 				return n.Content[i], n.Content[i+1]
 			}
 		}
@@ -163,12 +163,13 @@ func (t *Text) duplicates(n *yaml.Node, path string, out *[]Duplicate) {
 		seen := make(map[string]int, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key := n.Content[i]
-			below := Join(path, key.Value)
-			first, again := seen[key.Value]
+			name := NameOf(key)
+			below := Join(path, name)
+			first, again := seen[name]
 			if again && key.Value != "<<" && key.Kind == yaml.ScalarNode {
 				*out = append(*out, Duplicate{key.Value, below, t.first + key.Line - 1, key.Column, first})
 			} else {
-				seen[key.Value] = t.first + key.Line - 1
+				seen[name] = t.first + key.Line - 1
 			}
 			t.duplicates(n.Content[i+1], below, out)
 		}
