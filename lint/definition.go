@@ -12,6 +12,7 @@ import (
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/source"
 	"github.com/keelson-io/keelson/internal/yamljson"
+	"github.com/keelson-io/keelson/kubernetes"
 )
 
 // This file decodes definitions.
@@ -60,7 +61,11 @@ func Load(src Source) (*Definition, error) {
 	d := &Definition{Source: src, JSON: body, text: readText(src)}
 	if d.CRD, err = crd.Read(body); err != nil {
 		d.JSON, d.mistyped = mistyped(body)
-		d.CRD, err = crd.Read(d.JSON)
+		if d.CRD, err = crd.Read(d.JSON); err != nil {
+			more, rest := mistypes(d.version(kubernetes.Newest()), d.JSON, d.text)
+			d.JSON, d.mistyped = rest, append(d.mistyped, more...)
+			d.CRD, err = crd.Read(d.JSON)
+		}
 	}
 	if err != nil {
 		d.CRD = new(apiextv1.CustomResourceDefinition) // the server's verdict covers the error
@@ -131,27 +136,6 @@ func (d *Definition) short(path, message string) string {
 // schemaPath returns the path of a version's schema as written.
 func schemaPath(version int) string {
 	return fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", version)
-}
-
-// written converts the path in a server's error. Servers convert a definition first, which moves
-// fields that all versions share to the top.
-func written(path string) string {
-	for _, p := range [...][2]string{
-		{"spec.validation.openAPIV3Schema", "spec.versions[0].schema.openAPIV3Schema"},
-		{"spec.validation", "spec.versions[0].schema"},
-		{"spec.subresources", "spec.versions[0].subresources"},
-		{"spec.additionalPrinterColumns", "spec.versions[0].additionalPrinterColumns"},
-		{"spec.selectableFields", "spec.versions[0].selectableFields"},
-		{"spec.conversion.webhookClientConfig", "spec.conversion.webhook.clientConfig"},
-		{"spec.conversion.conversionReviewVersions", "spec.conversion.webhook.conversionReviewVersions"},
-		{"spec.version", "spec.versions[0].name"},
-	} {
-		if rest, ok := strings.CutPrefix(path, p[0]); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-			path = p[1] + rest
-			break
-		}
-	}
-	return strings.Replace(path, ".JSONPath", ".jsonPath", 1)
 }
 
 // inObjects returns the path in objects for a schema path: spec.rules[*].matches.

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/keelson-io/keelson/internal/mistype"
 	"github.com/keelson-io/keelson/internal/source"
+	"github.com/keelson-io/keelson/kind"
 )
 
 // This file finds keywords of schemas whose values have the wrong type. A server stops at the first
@@ -19,7 +22,7 @@ type shape string
 
 // The shapes of keywords.
 const (
-	aText     shape = "a text"
+	aText     shape = "a string"
 	aBool     shape = "true or false"
 	aNumber   shape = "a number"
 	anInteger shape = "an integer"
@@ -27,7 +30,7 @@ const (
 	aList     shape = "a list"
 	aMap      shape = "a map of schemas"
 	schemas   shape = "a list of schemas"
-	texts     shape = "a list of texts"
+	texts     shape = "a list of strings"
 	ruleList  shape = "a list of rules"
 	anything  shape = ""
 )
@@ -56,7 +59,7 @@ func mistyped(body []byte) ([]byte, []Finding) {
 	if dec.Decode(&definition) != nil {
 		return body, nil
 	}
-	m := &mistypes{}
+	m := &misshapen{}
 	spec, _ := definition["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
 	for i, v := range versions {
@@ -81,19 +84,34 @@ func mistyped(body []byte) ([]byte, []Finding) {
 	return out, m.findings
 }
 
-// mistypes collects findings.
-type mistypes struct{ findings []Finding }
+// mistypes removes the values that a server does not decode from the JSON of an object. It returns the JSON without them, and a finding for
+// each.
+func mistypes(v *kind.Version, body []byte, t *text) ([]Finding, []byte) {
+	found, rest := mistype.Of(v, body, t.Scalar)
+	var out []Finding
+	for _, m := range found {
+		out = append(out, Finding{Severity: Error, Check: "server", ID: "server/type", Path: m.Path, Message: m.Message})
+	}
+	return out, rest
+}
+
+// misshapen collects findings.
+type misshapen struct{ findings []Finding }
 
 // add adds a finding.
-func (m *mistypes) add(path, message, hint string) {
+func (m *misshapen) add(path, message, hint string) {
 	m.findings = append(m.findings, Finding{Severity: Error, Check: "server", ID: "server/type", Path: path, Message: message, Hint: hint})
 }
 
 // schema looks at a schema and those below it.
-func (m *mistypes) schema(s map[string]any, path string) {
+func (m *misshapen) schema(s map[string]any, path string) {
 	for _, key := range slices.Sorted(maps.Keys(s)) {
 		want, known := keywords[key]
 		if !known || want == anything || s[key] == nil {
+			continue
+		}
+		if list, ok := s[key].([]any); ok && want == texts {
+			s[key] = m.strings(list, key, path)
 			continue
 		}
 		if got := nameType(s[key]); !want.fits(s[key]) {
@@ -121,9 +139,25 @@ func (m *mistypes) schema(s map[string]any, path string) {
 	}
 }
 
+// strings returns the strings of a list, and adds a finding for each other item.
+func (m *misshapen) strings(list []any, key, path string) []any {
+	return slices.DeleteFunc(slices.Clone(list), func(item any) bool {
+		if aText.fits(item) {
+			return false
+		}
+		hint := fmt.Sprintf("write %q", fmt.Sprint(item))
+		if aBool.fits(item) {
+			hint = "YAML reads y, yes, on, n, no and off as true and false: write the name in quotes"
+		}
+		i := slices.IndexFunc(list, func(other any) bool { return !aText.fits(other) && reflect.DeepEqual(other, item) })
+		m.add(fmt.Sprintf("%s.%s[%d]", path, key, i), fmt.Sprintf("%s[%d]: got %s, want a string", key, i, nameType(item)), hint)
+		return true
+	})
+}
+
 // properties looks at a map of schemas. A keyword among them is the mistake of an indentation that
 // is one level too deep.
-func (m *mistypes) properties(all map[string]any, path string) {
+func (m *misshapen) properties(all map[string]any, path string) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		at := fmt.Sprintf("%s[%s]", path, name)
 		if below, ok := all[name].(map[string]any); ok {
@@ -202,7 +236,7 @@ func isRule(v any) bool {
 func nameType(v any) string {
 	switch v := v.(type) {
 	case string:
-		return "a text"
+		return "a string"
 	case bool:
 		return fmt.Sprint(v)
 	case json.Number:

@@ -196,11 +196,18 @@ func (p *Policy) verdict(ctx context.Context, kinds *kind.Snapshot) []Finding {
 		return []Finding{{Severity: Error, Check: "server", ID: "server/unknown-kind", Path: "apiVersion", Message: fmt.Sprintf("no kind %s in version %q", p.Kind, p.gvk.GroupVersion())}}
 	}
 	object := new(jsondoc.Doc)
+	out := duplicates(p.Source)
 	found, err := v.Decode(object, p.JSON)
 	if err != nil {
-		return []Finding{{Severity: Error, Check: "server", Message: err.Error()}}
+		var wrong []Finding
+		wrong, p.JSON = mistypes(v, p.JSON, p.text)
+		p.read()
+		out = append(out, wrong...)
+		found, err = v.Decode(object, p.JSON)
 	}
-	out := duplicates(p.Source)
+	if err != nil {
+		return append(out, Finding{Severity: Error, Check: "server", Message: err.Error()})
+	}
 	if found != 0 {
 		for _, note := range v.Strict(p.JSON) {
 			if len(out) == 0 || !strings.HasPrefix(note, "duplicate ") {

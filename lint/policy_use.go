@@ -174,7 +174,7 @@ func (s *policySet) types(p *Policy) []Finding {
 			if !ok {
 				continue
 			}
-			texts, places := pointers(detail, p.text.value(w.FieldRef))
+			texts, places := pointers(detail, p.text.Scalar(w.FieldRef))
 			for i := range texts {
 				out = append(out, Finding{Severity: Warning, Check: "type", Path: w.FieldRef, Message: texts[i] + ", for " + kind, Expression: places[i]})
 			}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/crd"
@@ -25,19 +27,24 @@ import (
 
 // version returns the CustomResourceDefinition version in which d is written.
 func (d *Definition) version(r kubernetes.Release) *kind.Version {
-	var head struct{ APIVersion string }
 	k := (&crd.Compiler{Release: r}).Definitions()
-	if json.Unmarshal(d.JSON, &head) == nil && head.APIVersion == k.Group+"/v1beta1" {
+	if d.isBeta() {
 		return k.Version("v1beta1")
 	}
 	return k.Versions[0]
+}
+
+// isBeta reports whether d is written in v1beta1.
+func (d *Definition) isBeta() bool {
+	var head struct{ APIVersion string }
+	return json.Unmarshal(d.JSON, &head) == nil && head.APIVersion == apiextv1.GroupName+"/v1beta1"
 }
 
 // verdict returns the errors and warnings of a server of the release for d as a new definition, or
 // for a change of old to d.
 func verdict(ctx context.Context, d, old *Definition, r kubernetes.Release) []Finding {
 	v := d.version(r)
-	out := append(d.duplicates(), d.mistyped...)
+	out := slices.Concat(d.duplicates(), d.booleanKeys(), d.mistyped)
 	out = append(out, d.unknownVersion()...)
 	object := new(jsondoc.Doc)
 	found, err := v.Decode(object, d.JSON)
@@ -163,6 +170,16 @@ func duplicates(src Source) []Finding {
 	return out
 }
 
+// booleanKeys returns a warning for each key that YAML reads as true or false: a field of that name is rarely meant.
+func (d *Definition) booleanKeys() []Finding {
+	var out []Finding
+	for _, k := range d.text.BooleanKeys() {
+		out = append(out, Finding{Severity: Warning, Check: "server", ID: "server/boolean-key", Path: k.Path, Where: k.Path, Line: k.Line, Column: k.Column,
+			Message: fmt.Sprintf("YAML reads the key %s as %s", k.Written, k.Name), Hint: fmt.Sprintf("write %q, in quotes, if the name is meant", k.Written)})
+	}
+	return out
+}
+
 // unknownVersion returns a finding for an apiVersion that is missing, or not served by Kubernetes any
 // more.
 func (d *Definition) unknownVersion() []Finding {
@@ -204,14 +221,40 @@ func (d *Definition) warned(text string, before int) Finding {
 	return f
 }
 
+// notAtRoot returns a finding for each keyword at the root of a schema that the list in a server's error, of names of Go fields, does not have.
+func (d *Definition) notAtRoot(f Finding, detail string) []Finding {
+	_, list, _ := strings.Cut(detail, "[")
+	list, _, _ = strings.Cut(list, "]")
+	allowed := strings.Fields(list)
+	f.Message = field.ErrorTypeInvalid.String() + ": " + detail // without the schema, which may be very long
+	path := f.Path
+	var out []Finding
+	if _, root, all := d.text.Walk(path); all && root.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(root.Content); i += 2 {
+			key := root.Content[i].Value
+			if strings.HasPrefix(key, "x-kubernetes-") || slices.ContainsFunc(allowed, func(name string) bool { return strings.EqualFold(name, key) }) {
+				continue
+			}
+			f.Path, f.Hint = path+"."+key, fmt.Sprintf("write %s below properties, for example beside the type of spec", key)
+			out = append(out, d.place(f))
+		}
+	}
+	if out == nil {
+		return []Finding{d.place(f)}
+	}
+	return out
+}
+
 // fromServer converts an error to findings: one for each position in an expression that it names,
 // at least one.
 func (d *Definition) fromServer(e *field.Error) []Finding {
-	f := Finding{Severity: Error, Check: "server", ID: serverID(e), Path: written(e.Field), Message: e.ErrorBody()}
-	if e.Field == "" || e.Field == "<nil>" {
-		f.Path = ""
+	f := Finding{Severity: Error, Check: "server", ID: serverID(e), Path: source.FieldOf(e.Field, e.ErrorBody()), Message: source.Shorten(e.ErrorBody())}
+	if !d.isBeta() {
+		f.Path = source.InCRD(f.Path)
 	}
 	switch {
+	case strings.HasSuffix(e.Detail, "allowed at the root of the schema if the status subresource is enabled"):
+		return d.notAtRoot(f, e.Detail)
 	case f.Path == "spec.versions" && strings.Contains(e.Detail, "storage version"):
 		f.Message = e.Type.String() + ": " + e.Detail // ErrorBody would repeat all versions
 		d.storageHint(&f)
@@ -228,7 +271,7 @@ func (d *Definition) fromServer(e *field.Error) []Finding {
 	if strings.Contains(e.Detail, "estimated rule cost") || strings.Contains(e.Detail, "estimated messageExpression cost") {
 		f.Check = "cost"
 	}
-	out := d.text.pointed(f, e.Detail, d.current(f.Path, d.text.value(f.Path), e.Detail))
+	out := d.text.pointed(f, e.Detail, d.current(f.Path, d.text.Scalar(f.Path), e.Detail))
 	for i := range out {
 		out[i] = d.place(out[i])
 	}
@@ -255,7 +298,7 @@ func (d *Definition) storageHint(f *Finding) {
 // pointed returns a copy of f for each position that the error's detail names, or f itself if there
 // are none. The last one gets the hint.
 func (t *text) pointed(f Finding, detail, hint string) []Finding {
-	texts, places := pointers(detail, t.value(f.Path))
+	texts, places := pointers(detail, t.Scalar(f.Path))
 	if len(texts) == 0 {
 		return []Finding{f}
 	}

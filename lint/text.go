@@ -38,14 +38,6 @@ func (t *text) place(f Finding) Finding {
 	return f
 }
 
-// value returns the text of a scalar; "" if there is none.
-func (t *text) value(path string) string {
-	if _, v, all := t.Walk(path); all && v.Kind == yaml.ScalarNode {
-		return v.Value
-	}
-	return ""
-}
-
 // inside returns the position in the file for a position in an expression, which may be folded over
 // several lines.
 func (t *text) inside(path string, e *Expression) (line, column int, ok bool) {
