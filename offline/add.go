@@ -84,8 +84,10 @@ func (s *Server) Add(ctx context.Context, docs []Document) (refused []Refused, a
 	}
 	for at := namespaces; at < stages; at++ {
 		distinct, conflicts := Distinct(by[at])
-		if len(conflicts) > 0 {
-			return nil, 0, conflicts[0]
+		for _, c := range conflicts {
+			if !c.Outside {
+				return nil, 0, c
+			}
 		}
 		by[at] = distinct
 		bad, err := s.add(ctx, by[at])

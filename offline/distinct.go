@@ -15,6 +15,8 @@ import (
 type Conflict struct {
 	Subject       Subject
 	First, Second Document
+	// Outside is set for CRDs that differ only outside of their schemas: objects are the same with both.
+	Outside bool
 }
 
 // Error implements error.
@@ -24,6 +26,9 @@ func (c *Conflict) Error() string {
 
 // Text returns the error without the position of the second document.
 func (c *Conflict) Text() string {
+	if c.Outside {
+		return fmt.Sprintf("%s %q differs in %s, outside of its schemas: that one is used", c.Subject.Kind, c.Subject.Name, c.First)
+	}
 	return fmt.Sprintf("%s %q is described differently in %s; leave one of them out", c.Subject.Kind, c.Subject.Name, c.First)
 }
 
@@ -44,7 +49,7 @@ func Distinct(docs []Document) (distinct []Document, conflicts []*Conflict) {
 			first[s] = d
 			distinct = append(distinct, d)
 		case !same(s, before, d):
-			conflicts = append(conflicts, &Conflict{s, before, d})
+			conflicts = append(conflicts, &Conflict{s, before, d, sameSchemas(s, before, d)})
 		}
 	}
 	return distinct, conflicts
@@ -74,4 +79,35 @@ func same(s Subject, a, b Document) bool {
 		}
 	}
 	return reflect.DeepEqual(values[0], values[1])
+}
+
+// sameSchemas reports whether two CRDs have the same names, scope and versions with the same schemas.
+func sameSchemas(s Subject, a, b Document) bool {
+	if s.Group != apiextv1.GroupName {
+		return false
+	}
+	type version struct {
+		Name            string
+		Served, Storage bool
+		Schema          any
+		Subresources    any
+	}
+	var crds [2]struct {
+		APIVersion string
+		Spec       struct {
+			Group, Scope          string
+			PreserveUnknownFields bool
+			Names                 struct{ Plural, Kind string }
+			Versions              []version
+			Validation            any // of v1beta1
+		}
+	}
+	for i, d := range []Document{a, b} {
+		dec := json.NewDecoder(bytes.NewReader(d.JSON))
+		dec.UseNumber()
+		if dec.Decode(&crds[i]) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(crds[0], crds[1])
 }

@@ -113,7 +113,7 @@ func (s *Server) find(h *head) (*kind.Version, error) {
 	}
 	msg := fmt.Sprintf("no definition of kind %q in version %q", gvk.Kind, gvk.GroupVersion())
 	if gvk.Kind == "" || gvk.Version == "" {
-		msg = fmt.Sprintf("kind is %q and apiVersion is %q: both must be set", h.Kind, h.APIVersion)
+		return nil, &UnknownKindError{Foreign: !s.hasGroup(gvk.Group), Incomplete: true, text: s.incomplete(h)}
 	}
 	if end, ok := removedKinds[gvk]; ok {
 		msg = fmt.Sprintf("%s %s was removed from Kubernetes in %s", h.APIVersion, h.Kind, end.release)
@@ -133,6 +133,26 @@ func (s *Server) find(h *head) (*kind.Version, error) {
 		msg += "; did you mean " + strings.Join(like, " or ") + "?"
 	}
 	return nil, &UnknownKindError{Foreign: len(like) == 0 && !s.hasGroup(gvk.Group), text: msg}
+}
+
+// incomplete says what an object lacks that has no kind or no valid apiVersion.
+func (s *Server) incomplete(h *head) string {
+	switch {
+	case h.Kind == "" && h.APIVersion == "":
+		return "apiVersion and kind are missing: it is not an object of a server"
+	case h.Kind == "":
+		return fmt.Sprintf("kind is missing; apiVersion is %q", h.APIVersion)
+	case h.APIVersion != "":
+		return fmt.Sprintf("apiVersion is %q, want GROUP/VERSION, or v1", h.APIVersion)
+	}
+	msg := fmt.Sprintf("apiVersion is missing; kind is %q", h.Kind)
+	if like := s.like(schema.GroupVersionKind{Kind: h.Kind}); len(like) > 0 {
+		for i := range like {
+			like[i], _, _ = strings.Cut(like[i], " ")
+		}
+		msg += "; write apiVersion: " + strings.Join(like, " or ")
+	}
+	return msg
 }
 
 // like returns the kinds, as group/version Kind, that an unknown kind probably stands for: those with
@@ -168,8 +188,10 @@ func (s *Server) hasGroup(group string) bool {
 type UnknownKindError struct {
 	Versions []string // served versions of the kind; empty if the kind is unknown
 	Removed  bool     // Kubernetes does not serve this version any more
-	Foreign  bool     // no definition has the group, and none a similar kind
-	text     string
+	Foreign  bool     // no CRD has the group, and none a similar kind
+	// Incomplete is set if the object has no kind, or no apiVersion that can be one.
+	Incomplete bool
+	text       string
 }
 
 func (e *UnknownKindError) Error() string { return e.text }

@@ -14,6 +14,8 @@ import (
 type Report struct {
 	File    string   `json:"file"`
 	Err     string   `json:"error,omitempty"`
+	Line    int      `json:"line,omitempty"`   // of the error in the file; 0 if it is not known
+	Column  int      `json:"column,omitempty"` // of the error
 	Results []Result `json:"results"`
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/internal/source"
 	"github.com/keelson-io/keelson/internal/yamljson"
 )
 
@@ -164,19 +166,22 @@ func Parse(name string, text []byte, read func(path string) ([]byte, error)) (*S
 func parseSuite(name string, text []byte, read func(path string) ([]manifest.Document, error)) (*Suite, error) {
 	body, duplicates, err := yamljson.JSON(context.Background(), text, true)
 	if err = cmp.Or(err, duplicates); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, notYAML(name, err)
 	}
 	var f file
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&f); err != nil {
 		if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
-			return nil, fmt.Errorf("%s: %s: got %s, want %s", name, wrong.Field, wrong.Value, wrong.Type)
+			path := pathAt(body, wrong.Offset)
+			line, column := source.New(text, 1).Find(path)
+			return nil, &PositionError{File: name, Line: line, Column: column, Text: fmt.Sprintf("%s: got %s, want %s", path, wrong.Value, wrong.Type)}
 		}
 		if !IsSuite(text) {
 			return nil, fmt.Errorf("%s: no suite: it has no cases", name)
 		}
-		return nil, fmt.Errorf("%s: %s", unknownKey(name, text, err), strings.TrimPrefix(err.Error(), "json: "))
+		line, column := unknownKey(text, err)
+		return nil, &PositionError{File: name, Line: line, Column: column, Text: strings.TrimPrefix(err.Error(), "json: ")}
 	}
 	s := &Suite{File: name, text: text, root: new(yaml.Node)}
 	if err := yaml.Unmarshal(text, s.root); err != nil {
@@ -197,14 +202,93 @@ func parseSuite(name string, text []byte, read func(path string) ([]manifest.Doc
 	return s, nil
 }
 
-// unknownKey returns the position of the key that an error of a strict decoder names, as
-// file:line:column, or the file alone if it names none.
-func unknownKey(name string, text []byte, err error) string {
+// PositionError is a mistake in a suite's file.
+type PositionError struct {
+	File         string
+	Line, Column int // counted from 1; 0 if they are not known
+	Text         string
+}
+
+// Error returns the text with its position.
+func (e *PositionError) Error() string {
+	at := e.File
+	if e.Line > 0 {
+		at += ":" + strconv.Itoa(e.Line)
+	}
+	if e.Column > 0 {
+		at += ":" + strconv.Itoa(e.Column)
+	}
+	return at + ": " + e.Text
+}
+
+// yamlLine matches the line in an error of the YAML parser.
+var yamlLine = regexp.MustCompile(`(?:yaml: )?line (\d+): `)
+
+// notYAML returns the error of a suite that is not YAML, or has a key twice.
+func notYAML(name string, err error) error {
+	e := &PositionError{File: name, Text: strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")}
+	if m := yamlLine.FindStringSubmatchIndex(e.Text); m != nil {
+		e.Line, _ = strconv.Atoi(e.Text[m[2]:m[3]])
+		e.Text = strings.TrimSpace(strings.TrimPrefix(e.Text[:m[0]], "yaml: unmarshal errors:") + e.Text[m[1]:])
+	}
+	return e
+}
+
+// pathAt returns the path of the value of a JSON text that ends at an offset.
+func pathAt(body []byte, offset int64) string {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	type level struct {
+		key   string
+		index int // of the item; -1 in an object
+		named bool
+	}
+	var levels []level
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return ""
+		}
+		last := len(levels) - 1
+		if text, ok := token.(string); ok && last >= 0 && levels[last].index < 0 && !levels[last].named {
+			levels[last].key, levels[last].named = text, true
+			continue
+		}
+		if delim, ok := token.(json.Delim); ok && (delim == ']' || delim == '}') {
+			levels = levels[:last]
+		} else {
+			if last >= 0 && levels[last].index >= 0 {
+				levels[last].key = strconv.Itoa(levels[last].index)
+				levels[last].index++
+			}
+			if dec.InputOffset() >= offset {
+				var path string
+				for _, l := range levels {
+					if l.index >= 0 {
+						path += "[" + l.key + "]"
+					} else {
+						path = source.Join(path, l.key)
+					}
+				}
+				return path
+			}
+			if ok {
+				levels = append(levels, level{index: map[json.Delim]int{'[': 0, '{': -1}[delim]})
+				continue
+			}
+		}
+		if last = len(levels) - 1; last >= 0 {
+			levels[last].named = false
+		}
+	}
+}
+
+// unknownKey returns the position of the key that an error of a strict decoder names; 0 if it names none.
+func unknownKey(text []byte, err error) (line, column int) {
 	_, quoted, _ := strings.Cut(err.Error(), "unknown field ")
 	key, unquoted := strconv.Unquote(quoted)
 	var root yaml.Node
 	if unquoted != nil || yaml.Unmarshal(text, &root) != nil || len(root.Content) == 0 {
-		return name
+		return 0, 0
 	}
 	places := []*yaml.Node{root.Content[0]} // where the suite has keys of its own
 	for len(places) > 0 {
@@ -213,7 +297,7 @@ func unknownKey(name string, text []byte, err error) string {
 		for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
 			switch k, v := n.Content[i], n.Content[i+1]; k.Value {
 			case key:
-				return fmt.Sprintf("%s:%d:%d", name, k.Line, k.Column)
+				return k.Line, k.Column
 			case "user":
 				places = append(places, v)
 			case "cases":
@@ -221,7 +305,7 @@ func unknownKey(name string, text []byte, err error) string {
 			}
 		}
 	}
-	return name
+	return 0, 0
 }
 
 // parse reads the cases.
@@ -233,7 +317,7 @@ func (s *Suite) parse(f *file) error {
 			c.Line = nodes[i].Line
 		}
 		if err != nil {
-			return fmt.Errorf("%s:%d: case %q: %w", s.File, c.Line, c.Name, err)
+			return &PositionError{File: s.File, Line: c.Line, Text: fmt.Sprintf("case %q: %v", c.Name, err)}
 		}
 		s.Cases = append(s.Cases, c)
 	}

@@ -251,8 +251,12 @@ func (l *linted) repeats(d manifest.Document) bool {
 	}
 	if _, conflicts := offline.Distinct([]manifest.Document{first, d}); len(conflicts) > 0 {
 		line, column := d.Position("metadata.name")
+		severity := lint.Error
+		if conflicts[0].Outside {
+			severity = lint.Warning
+		}
 		l.broken = append(l.broken, &lint.Report{Source: d.File, Line: d.Line, Kind: "CustomResourceDefinition", Name: name,
-			Findings: []lint.Finding{{Severity: lint.Error, Check: "conflict", ID: "conflict", Line: line, Column: column, Message: conflicts[0].Text()}}})
+			Findings: []lint.Finding{{Severity: severity, Check: "conflict", ID: "conflict", Line: line, Column: column, Message: conflicts[0].Text()}}})
 	}
 	return true
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -179,6 +180,9 @@ func runSuite(ctx context.Context, o suiteOptions, file string, run *regexp.Rege
 	s, err := suite.Load(file)
 	if err != nil {
 		r.Err = strings.TrimPrefix(err.Error(), file+": ")
+		if at := (*suite.PositionError)(nil); errors.As(err, &at) && at.File == file {
+			r.Err, r.Line, r.Column = at.Text, at.Line, at.Column
+		}
 		return r, nil
 	}
 	defer s.Close()
@@ -265,7 +269,13 @@ func printSuites(out io.Writer, format string, reports []suite.Report, reached *
 	rows := [][]string{{"RESULT", "WHERE", "CASE"}}
 	for _, r := range reports {
 		if r.Err != "" {
-			rows = append(rows, []string{"FAIL", r.File, "(the suite)"})
+			where := r.File
+			for _, n := range []int{r.Line, r.Column} {
+				if n > 0 {
+					where += ":" + strconv.Itoa(n)
+				}
+			}
+			rows = append(rows, []string{"FAIL", where, "(the suite)"})
 		}
 		for _, c := range r.Results {
 			rows = append(rows, []string{map[bool]string{true: "pass", false: "FAIL"}[c.Passed], fmt.Sprintf("%s:%d", r.File, c.Line), c.Case})
@@ -308,7 +318,8 @@ func suiteReport(reports []suite.Report) *report.Report {
 	out := &report.Report{Command: "test", Version: server.Version().Program}
 	for _, r := range reports {
 		if r.Err != "" {
-			out.Cases = append(out.Cases, report.Case{File: r.File, Findings: []report.Finding{{File: r.File, Level: report.Error, Rule: "Suite", Message: r.Err}}})
+			out.Cases = append(out.Cases, report.Case{File: r.File, Line: r.Line,
+				Findings: []report.Finding{{File: r.File, Line: r.Line, Column: r.Column, Level: report.Error, Rule: "Suite", Message: r.Err}}})
 		}
 		for _, one := range r.Results {
 			c := report.Case{Name: one.Case, File: r.File, Line: one.Line}

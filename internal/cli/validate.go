@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -54,7 +55,7 @@ input. Objects can be custom resources, and objects of built-in kinds such as Co
 policies. In folders and globs, hidden files and folders are left out, and texts that are not objects of a server are skipped and
 counted: templates, files of kustomize and Helm, other YAML. Definitions among the objects define kinds, too, unless -f does.
 
--f names files, folders and globs with the objects that decide about others:
+-f names files, folders and globs with the objects that decide about others (without an OBJECT, it names the objects, as for kubectl):
 
   definitions   CustomResourceDefinitions, of apiextensions.k8s.io/v1 and v1beta1.
   policies      ValidatingAdmissionPolicies and MutatingAdmissionPolicies, their bindings and parameters. Mutating policies change
@@ -94,7 +95,6 @@ version, and its old object must have the same version.`,
   keelson validate --ignore-missing --exclude testdata -q deploy/`,
 		Annotations: page("every object is valid", "an object is not valid, or there is none; what is wrong with it is on standard output",
 			"keelson help normalize, keelson help test, keelson help lint", "docs/testing.md: suites of objects, with policies"),
-		Args: needArguments("OBJECT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return validate(cmd, o, args)
 		},
@@ -138,6 +138,12 @@ func (o *validateOptions) applySettings(cmd *cobra.Command) (*settings.Filter, e
 
 // validate prints a verdict for each object. The error has the number of invalid ones.
 func validate(cmd *cobra.Command, o validateOptions, objects []string) error {
+	if len(objects) == 0 { // as for kubectl, which knows no other files
+		o.definitions, objects = nil, o.definitions
+	}
+	if len(objects) == 0 {
+		return noneNamed(cmd, "OBJECT")
+	}
 	ctx, stdin, out, notes := cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	filter, err := o.applySettings(cmd)
 	if err != nil {
@@ -179,6 +185,11 @@ func validate(cmd *cobra.Command, o validateOptions, objects []string) error {
 	if err := v.judgeAll(ctx, v.setAside(in[2].Documents), notes); err != nil {
 		return err
 	}
+	for i := range v.skipsUsed[:len(v.skipKinds)-len(o.sources.settings.SkipKinds)] {
+		if at := i + len(o.sources.settings.SkipKinds); !v.skipsUsed[at].Load() {
+			fmt.Fprintf(notes, "keelson: --skip-kind %s: no object has this kind\n", v.skipKinds[at])
+		}
+	}
 	v.drop(filter)
 	if done, err := o.finish(filter, notes); done || err != nil {
 		return err
@@ -200,6 +211,7 @@ type validation struct {
 	conflicts map[string]*offline.Conflict // of definitions among the objects, by position of the second one
 	verdicts  []verdict
 	skipped   []manifest.Skipped // texts that are not objects
+	skipsUsed []atomic.Bool      // which of the kinds to skip some object has
 }
 
 // open opens a server with the objects that decide about others.
@@ -334,8 +346,15 @@ func (v *validation) judge(ctx context.Context, server *offline.Server, d manife
 	if answer != nil && answer.Refusal != nil && answer.Refusal.Code == http.StatusBadRequest {
 		v.further(ctx, server, &out, *r, answer)
 	}
-	if c := v.conflicts[d.String()]; c != nil {
+	switch c := v.conflicts[d.String()]; {
+	case c == nil:
+	case c.Outside:
+		out.Warnings = append(out.Warnings, c.Text())
+	default:
 		out.add(d, ruleConflict, "", c.Text())
+	}
+	for _, k := range d.BooleanKeys() {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("%s:%d:%d: YAML reads the key %s as %s; if that is not meant, write %q", d.File, k.Line, k.Column, k.Written, k.Name, k.Written))
 	}
 	return out
 }
@@ -388,8 +407,11 @@ func (v *validation) skips(server *offline.Server, d manifest.Document) string {
 	if s.Kind == "" {
 		return ""
 	}
-	if slices.Contains(v.skipKinds, s.Kind) || slices.Contains(v.skipKinds, s.GroupKind.String()) {
-		return "--skip-kind"
+	for i, skipped := range v.skipKinds {
+		if strings.EqualFold(skipped, s.Kind) || strings.EqualFold(skipped, s.GroupKind.String()) {
+			v.skipsUsed[i].Store(true)
+			return "--skip-kind"
+		}
 	}
 	if s.Group == apiServices {
 		return "keelson serves no API of other servers"
@@ -398,7 +420,7 @@ func (v *validation) skips(server *offline.Server, d manifest.Document) string {
 		return ""
 	}
 	var unknown *offline.UnknownKindError
-	if _, err := server.Find(d); errors.As(err, &unknown) && len(unknown.Versions) == 0 && !unknown.Removed {
+	if _, err := server.Find(d); errors.As(err, &unknown) && len(unknown.Versions) == 0 && !unknown.Removed && !unknown.Incomplete {
 		return "nothing defines its kind"
 	}
 	return ""
@@ -409,7 +431,7 @@ const apiServices = "apiregistration.k8s.io"
 
 // check validates the flags.
 func (o validateOptions) check() (*validation, error) {
-	v := &validation{validateOptions: o}
+	v := &validation{validateOptions: o, skipsUsed: make([]atomic.Bool, len(o.skipKinds))}
 	for _, p := range o.ignorePaths {
 		steps := source.Split(p)
 		if len(steps) == 0 {

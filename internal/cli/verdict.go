@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,11 +10,13 @@ import (
 	"slices"
 	"strings"
 
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/report"
 	"github.com/keelson-io/keelson/internal/settings"
+	"github.com/keelson-io/keelson/internal/source"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/offline"
 	"github.com/keelson-io/keelson/schema"
@@ -80,7 +81,7 @@ func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
 			rule = ruleUnknownKind
 			if unknown.Removed {
 				rule = ruleRemoved
-			} else if len(unknown.Versions) == 0 {
+			} else if len(unknown.Versions) == 0 && !unknown.Incomplete {
 				err = fmt.Errorf("%w; name the file that defines it with -f", err)
 			}
 		}
@@ -105,8 +106,22 @@ func (v *verdict) refused(d manifest.Document, s *metav1.Status) {
 		return
 	}
 	for _, c := range s.Details.Causes {
-		v.add(d, string(c.Type), c.Field, c.Message)
+		v.add(d, ruleOf(c), source.FieldOf(c.Field, c.Message), c.Message)
 	}
+}
+
+// denial matches what a policy says of an object that it denies, or cannot decide about.
+var denial = regexp.MustCompile(`^(?:ValidatingAdmissionPolicy|MutatingAdmissionPolicy|policy) '([a-z0-9.-]+)' with binding '[a-z0-9.-]+' `)
+
+// rulePolicy is the start of the rules of denials. The name of the policy follows.
+const rulePolicy = "Policy/"
+
+// ruleOf returns the rule of a cause.
+func ruleOf(c metav1.StatusCause) string {
+	if m := denial.FindStringSubmatch(c.Message); m != nil && c.Field == "" {
+		return rulePolicy + m[1]
+	}
+	return string(c.Type)
 }
 
 // drop removes the mistakes that the settings suppress or the baseline has. An object is valid without
@@ -127,13 +142,12 @@ func (v *validation) drop(filter *settings.Filter) {
 
 // add adds a mistake and its position.
 func (v *verdict) add(d manifest.Document, rule, path, message string) {
+	if h, ok := d.Head(); ok && h.APIVersion == apiextv1.SchemeGroupVersion.String() {
+		path = source.InCRD(path)
+	}
 	m := mistake{Rule: rule, Path: path, Message: message, Line: d.Line}
 	if d.Err == nil {
-		at := path
-		if at == "<nil>" {
-			at = ""
-		}
-		m.Line, m.Column = d.Position(at)
+		m.Line, m.Column = d.Position(path)
 	}
 	v.Valid = false
 	v.Errors = append(v.Errors, m)
@@ -171,37 +185,12 @@ func (v *verdict) addAt(line, column int, rule, path, message string) {
 
 // text returns a mistake as a line: its path, unless the message has it, and its message.
 func (m *mistake) text() string {
-	message := cutValue(m.Message)
-	if len(message) > maxMessage { // the server repeats all of a value
-		message = message[:maxMessage/2] + " … " + message[len(message)-maxMessage/2:]
-	}
+	message := source.Shorten(m.Message) // the server repeats all of a value
 	if m.Path == "" || m.Rule == ruleStrict || m.Rule == ruleUnknownKind || m.Rule == ruleRemoved {
 		return message
 	}
 	return m.Path + ": " + message
 }
-
-// cutValue returns a message without the value that it repeats, if that is a long list or object. The
-// position shows it.
-func cutValue(message string) string {
-	const start = "Invalid value: "
-	rest, ok := strings.CutPrefix(message, start)
-	if !ok || len(rest) <= maxValue || rest[0] != '{' && rest[0] != '[' {
-		return message
-	}
-	var value json.RawMessage
-	dec := json.NewDecoder(strings.NewReader(rest))
-	if dec.Decode(&value) != nil || len(value) <= maxValue {
-		return message
-	}
-	return start + strings.TrimPrefix(rest[dec.InputOffset():], ": ")
-}
-
-// maxValue is the length of a list or object beyond which a message is printed without it.
-const maxValue = 200
-
-// maxMessage is the length of a message beyond which its middle is left out, except in JSON.
-const maxMessage = 2000
 
 // subject returns kind and name of the object; "" if the document is not an object.
 func (v *verdict) subject() string {
@@ -320,7 +309,7 @@ func reasonLines(reasons []schema.Reason) []string {
 	var out []string
 	for i := range reasons {
 		at := reasons[i].Field
-		if at == "" || at == "<nil>" {
+		if at == "" || at == source.NoField {
 			at = "the object"
 		}
 		out = append(out, "why a rule of "+at+" refuses it:")
