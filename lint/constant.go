@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -190,7 +192,11 @@ func (c *common) logic(ctx context.Context) []Finding {
 		if e.sort != condition {
 			continue
 		}
-		out = append(out, c.known(ctx, e, all.expressions[i], situations)...)
+		without, err := withoutNamespace(situations)
+		if err != nil {
+			return nil
+		}
+		out = append(out, c.known(ctx, e, all.expressions[i], without)...)
 		var rest []situation
 		for _, s := range reached {
 			if got := fold(ctx, all.expressions[i], s.vars, s.unknown); !got.is(false) && got.err == nil {
@@ -205,6 +211,21 @@ func (c *common) logic(ctx context.Context) []Finding {
 		}
 	}
 	return out
+}
+
+// withoutNamespace returns the situations of match conditions, in which namespaceObject is always null.
+func withoutNamespace(all []situation) ([]situation, error) {
+	null, err := cel.FromGo(nil)
+	if err != nil {
+		return nil, err
+	}
+	var out []situation
+	for _, s := range all {
+		s.vars, s.unknown = maps.Clone(s.vars), slices.DeleteFunc(slices.Clone(s.unknown), func(p cel.Pattern) bool { return p.Name == cel.NamespaceVariable })
+		s.vars[cel.NamespaceVariable] = null
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 // known returns the findings for an expression that has a constant result in some situations.
@@ -225,7 +246,7 @@ func (c *common) known(ctx context.Context, e expression, x *cel.Expression, sit
 				effect = "failurePolicy Ignore passes over it"
 			}
 			out = append(out, Finding{Severity: Warning, Check: "contradiction", Path: e.path,
-				Message: fmt.Sprintf("fails for every %s: %v: %s", s.op, got.err, effect), Hint: hintFor(s.op)})
+				Message: fmt.Sprintf("fails for every %s: %v: %s", s.op, got.err, effect), Hint: hintFor(s.op, e)})
 		}
 	}
 	if len(ops) == 0 {
@@ -246,8 +267,11 @@ func (c *common) known(ctx context.Context, e expression, x *cel.Expression, sit
 	return out
 }
 
-// hintFor returns which variables are null in requests with an operation.
-func hintFor(op admission.Operation) string {
+// hintFor returns which variables are null in an expression, in requests with an operation.
+func hintFor(op admission.Operation, e expression) string {
+	if e.sort == condition && strings.Contains(e.text, cel.NamespaceVariable) {
+		return "namespaceObject is always null in matchConditions; use matchConstraints.namespaceSelector, or a validation"
+	}
 	switch op {
 	case admission.Delete:
 		return "of a DELETE there is no object, only oldObject"

@@ -172,7 +172,7 @@ func (s *policySet) check(ctx context.Context, p *Policy) *Report {
 	}
 	if p.policy != nil && Worst(r.Findings) != Error {
 		r.Findings = append(r.Findings, s.unused(p)...)
-		r.Findings = append(r.Findings, s.types(p)...)
+		r.Findings = append(r.Findings, s.types(ctx, p)...)
 		r.Findings = append(r.Findings, p.policy.logic(ctx)...)
 		r.Schemas = s.costs(p)
 	}

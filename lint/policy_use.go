@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/admission/typecheck"
 	"github.com/keelson-io/keelson/cel"
 )
 
@@ -156,31 +155,6 @@ func (c *common) unread() []Finding {
 		if !slices.ContainsFunc(all, read.MatchString) {
 			out = append(out, Finding{Severity: Warning, Check: "no-effect", ID: "no-effect/variable", Path: specPath.Child("variables").Index(i).Child("name").String(),
 				Message: fmt.Sprintf("no expression reads variables.%s: it is never computed", v.Name)})
-		}
-	}
-	return out
-}
-
-// types finds type errors in the expressions of a policy, which a server writes into the policy's
-// status.
-func (s *policySet) types(p *Policy) []Finding {
-	if p.policy.validating == nil {
-		return nil // servers check the types of validating policies only
-	}
-	var out []Finding
-	for _, w := range typecheck.Check(p.policy.validating, s.kinds) {
-		for of := range strings.SplitSeq(strings.TrimSpace(w.Warning), "\n\n") {
-			kind, detail, ok := strings.Cut(of, ": ")
-			if !ok {
-				continue
-			}
-			texts, places := pointers(detail, p.text.Scalar(w.FieldRef))
-			for i := range texts {
-				out = append(out, Finding{Severity: Warning, Check: "type", Path: w.FieldRef, Message: texts[i] + ", for " + kind, Expression: places[i]})
-			}
-			if len(texts) == 0 {
-				out = append(out, Finding{Severity: Warning, Check: "type", Path: w.FieldRef, Message: detail + ", for " + kind})
-			}
 		}
 	}
 	return out
