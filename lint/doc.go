@@ -133,6 +133,7 @@ type Bound struct {
 	Keyword string `json:"keyword"`
 	Had     *int64 `json:"had,omitempty"`   // what it is now
 	Value   int64  `json:"value,omitempty"` // what it may be at most
+	AllOf   *int64 `json:"allOf,omitempty"` // what it is inside allOf, where estimates do not read it
 }
 
 // The limits of estimated costs: for one expression, and for all expressions of a schema.

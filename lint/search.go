@@ -115,6 +115,12 @@ func (s *search) copyNode(n node) *structural.Schema {
 	default:
 		return &out
 	}
+	for _, nested := range values.AllOf {
+		bound := map[string]*int64{"maxItems": nested.MaxItems, "maxProperties": nested.MaxProperties, "maxLength": nested.MaxLength}[c.Keyword]
+		if bound != nil && (c.AllOf == nil || *bound < *c.AllOf) {
+			c.AllOf = bound
+		}
+	}
 	s.candidates = append(s.candidates, c)
 	return &out
 }
@@ -203,7 +209,7 @@ func (s *search) advise(cost, goal uint64) *Advice {
 		return cmp.Compare(a.cost, b.cost)
 	})
 	out := &Advice{Driver: useful[0].Bound, Without: useful[0].cost}
-	if cost <= goal {
+	if cost <= goal || s.repeated(out, goal) {
 		return out
 	}
 	var chosen []*candidate
@@ -246,6 +252,29 @@ func (s *search) advise(cost, goal uint64) *Advice {
 	return out
 }
 
+// repeated reports whether the bounds inside allOf bring the cost below goal if they are repeated beside it, and advises that.
+func (s *search) repeated(out *Advice, goal uint64) bool {
+	var bounds []Bound
+	for i := range s.candidates {
+		if c := &s.candidates[i]; c.AllOf != nil && (c.Had == nil || *c.AllOf < *c.Had) {
+			c.set(c.AllOf)
+			defer c.set(nil)
+			b := c.Bound
+			b.Value = *c.AllOf
+			bounds = append(bounds, b)
+		}
+	}
+	if len(bounds) == 0 || len(bounds) > maxBounds {
+		return false
+	}
+	cost := s.estimate()
+	if cost > goal {
+		return false
+	}
+	out.Bounds, out.Then = bounds, cost
+	return true
+}
+
 // String returns the advice as a sentence.
 func (a *Advice) String() string {
 	if len(a.Bounds) == 0 {
@@ -258,6 +287,9 @@ func (a *Advice) String() string {
 	what := "any bound up to it fits"
 	if len(parts) > 1 {
 		what = "any bounds up to them fit"
+	}
+	if slices.ContainsFunc(a.Bounds, func(b Bound) bool { return b.AllOf != nil && b.Value == *b.AllOf }) {
+		what = "estimates do not read bounds inside allOf: repeat them beside it"
 	}
 	return fmt.Sprintf("set %s (%s)", strings.Join(parts, " and "), what)
 }

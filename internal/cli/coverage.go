@@ -73,7 +73,7 @@ func (o *coverageOptions) write(r *coverage.Report, out io.Writer) error {
 func writeCoverage(r *coverage.Report, format, name string, out io.Writer) error {
 	if name == "-" {
 		if out == nil {
-			return errors.New("standard output has the results: name a file, or use -o table")
+			return errors.New("standard output has the results: name a file, or use -o text")
 		}
 		return r.Write(documents(out), format)
 	}

@@ -32,6 +32,7 @@ type evalOptions struct {
 	kubernetes            string
 	sql, sqlColumn        string // a dialect, and where its documents are
 	unknown               []string
+	given                 []string // NAME=FILE or NAME=VALUE
 	output                string
 	limit                 uint64
 	explain               bool
@@ -44,7 +45,8 @@ func newEvalCommand() *cobra.Command {
 		Short: "Evaluate an expression over data: its value, its cost, or its residual",
 		Long: `Eval evaluates an expression of the Common Expression Language.
 
-The data, a file of YAML or JSON, is the variable self; --old-data is oldSelf. "-" is standard input.
+The data, a file of YAML or JSON, is the variable self; --old-data is oldSelf. "-" is standard input. --var gives any other variable a
+value: the text of a file if there is one of that name, otherwise a value in YAML, such as --var limit=5 or --var 'request={path: /finance}'. A variable that is only unknown needs no value.
 
 With --schema, the expression is checked and evaluated like a new validation rule of a CustomResourceDefinition, with Kubernetes'
 libraries, costs, limits and semantics. The data is pruned and defaulted first, as on a server, if the schema is structural. The file
@@ -64,6 +66,9 @@ Without an expression, eval reads one from each line. On a terminal it offers ed
 In scripts, lines that begin with // are comments.`,
 		Example: `  keelson eval 'self.spec.replicas <= 3' --schema crd.yaml --data object.yaml
   keelson eval 'self.a > 1 && self.b' --data data.json --unknown self.b
+  keelson eval 'object.spec.replicas <= 5' --var object=object.yaml
+  keelson eval 'request.path.startsWith("/finance")' --var 'request={path: /finance/q1}'
+  keelson eval 'unknown_var && true' --unknown unknown_var
   keelson eval 'self.spec.replicas > 3' --schema crd.yaml --sql postgres
   keelson eval '[1, 2, 3].map(x, x * x)' -o json
   keelson eval --explain 'self.a > 1 || self.b' --data data.json
@@ -91,6 +96,7 @@ In scripts, lines that begin with // are comments.`,
 	f.StringVar(&o.version, "schema-version", "", "version of the CustomResourceDefinition; by default its storage version")
 	f.StringVar(&o.data, "data", "", "file with the variable self")
 	f.StringVar(&o.oldData, "old-data", "", "file with the variable oldSelf")
+	f.StringArrayVar(&o.given, "var", nil, "variable besides self, as NAME=FILE or NAME=VALUE in YAML; may be repeated")
 	f.StringVar(&o.kubernetes, "kubernetes", "", "Kubernetes version whose libraries are available, such as "+cel.NewestKubernetes+"; with --schema, "+cel.PreviousKubernetes+" by default")
 	f.BoolVar(&o.explain, "explain", false, "also print the value of each part of the expression, and where in the data it comes from")
 	f.StringVar(&o.sql, "sql", "", "print the condition that selects documents in a database: "+strings.Join(sql.Dialects(), " or "))
@@ -120,7 +126,10 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 	if !slices.Contains([]string{"text", "json"}, o.output) {
 		return &usageError{fmt.Errorf("--output: got %q, want text or json", o.output)}
 	}
-	if err := onceStdin([]string{o.schema, o.data, o.oldData}); err != nil {
+	if err := onceStdin([]string{o.schema, o.data, o.oldData}, o.givenFiles()); err != nil {
+		return err
+	}
+	if err := o.checkGiven(); err != nil {
 		return err
 	}
 	if o.sql != "" {
@@ -144,7 +153,7 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 	}
 	x, err := language.CompileExpression(expr)
 	if err != nil {
-		err = o.adviseVersion(expr, data, err)
+		err = o.adviseVariable(o.adviseVersion(expr, data, err))
 		if o.output == "json" {
 			_ = printEvaluation(out, o.output, evaluation{Error: err.Error()})
 		}
@@ -330,7 +339,7 @@ func (o evalOptions) language(stdin io.Reader) (*cel.Language, *dataSchema, erro
 		}
 		data.rules = env.Types()
 	}
-	lo.Variables = data.variables()
+	lo.Variables = slices.Concat(data.variables(), o.otherVariables())
 	l, err := cel.NewLanguage(lo)
 	if err != nil && o.kubernetes != "" {
 		err = &usageError{fmt.Errorf("--kubernetes: %w", err)}
@@ -440,7 +449,7 @@ func (o evalOptions) vars(data *dataSchema, stdin io.Reader) (cel.Vars, error) {
 		}
 		vars[name] = cel.FromDoc(d.Root(), kind)
 	}
-	return vars, nil
+	return vars, o.giveValues(vars, stdin)
 }
 
 // printEvaluation writes the result in a format.

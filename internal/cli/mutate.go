@@ -18,7 +18,7 @@ import (
 // runMutations changes the definitions of suites one by one, and prints the changes that no case detects.
 func runMutations(ctx context.Context, o suiteOptions, args []string, out, notes io.Writer) (err error) {
 	switch {
-	case o.output != "table" && o.output != "json":
+	case o.output != "text" && o.output != "json":
 		return &usageError{fmt.Errorf("--mutate: got -o %s, want table or json", o.output)}
 	case o.update || o.run != "" || o.coverage.enabled():
 		return &usageError{errors.New("--mutate runs all cases again and again: got --update, --run or --coverage with it")}

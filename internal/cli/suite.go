@@ -105,7 +105,7 @@ results, and changes nothing else: read the difference before you commit it.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "table", "table, json, junit, sarif or github")
+	f.StringVarP(&o.output, "output", "o", "text", "text, json, junit, sarif or github")
 	f.StringVar(&o.run, "run", "", "run only the cases whose names match this regular expression")
 	f.BoolVar(&o.update, "update", false, "write the results of failed cases into the suites")
 	o.coverage.addFlags(f)
@@ -117,8 +117,8 @@ results, and changes nothing else: read the difference before you commit it.
 
 // runSuites runs suites and prints the results. The error has the number of failed cases.
 func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io.Writer) error {
-	if !slices.Contains([]string{"table", "json", "junit", "sarif", "github"}, o.output) {
-		return &usageError{fmt.Errorf("--output: got %q, want table, json, junit, sarif or github", o.output)}
+	if !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.output) {
+		return &usageError{fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output)}
 	}
 	if err := o.coverage.check(); err != nil {
 		return err
@@ -159,7 +159,7 @@ func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io
 	var tooFew error
 	if reached != nil {
 		to := out
-		if o.output != "table" {
+		if o.output != "text" {
 			to = nil
 		}
 		tooFew = o.coverage.write(reached, to)

@@ -37,7 +37,7 @@ func menu() []group {
 		{"Start", []entry{{"start/install", "Install"}, {"start/control-plane", "A control plane"}, {"start/operator-tests", "Operator tests"},
 			{"start/manifests", "Manifests in CI"}, {"start/first-rule", "Your first CEL rule"}, {"start/authorization", "Reviewing authorization"},
 			{"start/embed", "In a Go program"}, {"tour", "A longer tour"}}},
-		{"Guides", []entry{{"operations", "Running Keelson"}, {"ci", "On a build server"}, {"lint", "Checking definitions"}, {"testing", "Testing definitions"},
+		{"Guides", []entry{{"operations", "Running Keelson"}, {"ci", "On a build server"}, {"lint", "Checking definitions"}, {"cel", "CEL and its costs"}, {"testing", "Testing definitions"},
 			{"releases", "Which clusters take it"}, {"witness", "What rules accept"}, {"explain", "Explain a refusal"}, {"sql", "CEL as SQL"},
 			{"conversion", "Conversion"},
 			{"gotests", "A server in Go tests"}, {"examples", "Examples"}, {"packages", "Packages"}}},
