@@ -255,8 +255,15 @@ func (v *validation) printJSON(out io.Writer) error {
 func (v *validation) printText(out io.Writer) error {
 	paint := painter(out)
 	var b strings.Builder
-	for _, one := range v.verdicts {
+	unknown := v.unknownKinds()
+	for i, one := range v.verdicts {
 		if v.quiet && one.Valid {
+			continue
+		}
+		if group := unknown[i]; group != nil {
+			if group[0] == i {
+				v.printUnknown(&b, group, paint)
+			}
 			continue
 		}
 		word := paint("32", "valid")
@@ -302,6 +309,43 @@ func (v *validation) printText(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// unknownKinds groups the objects, two at least, that have no verdict because nothing defines their kind. The result has the indices of a
+// group for each of its objects.
+func (v *validation) unknownKinds() map[int][]int {
+	groups := map[string][]int{}
+	for i, one := range v.verdicts {
+		if len(one.Errors) == 1 && one.Errors[0].Rule == ruleUnknownKind && one.Kind != "" {
+			groups[one.Errors[0].Message] = append(groups[one.Errors[0].Message], i)
+		}
+	}
+	out := map[int][]int{}
+	for _, group := range groups {
+		for _, i := range group {
+			if len(group) > 1 {
+				out[i] = group
+			}
+		}
+	}
+	return out
+}
+
+// maxPlaces is the number of objects of an unknown kind whose places are listed.
+const maxPlaces = 5
+
+// printUnknown writes a line for all objects of an unknown kind.
+func (v *validation) printUnknown(b *strings.Builder, group []int, paint func(code, text string) string) {
+	first := &v.verdicts[group[0]]
+	var places []string
+	for _, i := range group[:min(len(group), maxPlaces)] {
+		places = append(places, fmt.Sprintf("%s:%d", v.verdicts[i].doc.File, v.verdicts[i].doc.Line))
+	}
+	if len(group) > maxPlaces {
+		places = append(places, fmt.Sprintf("%d more", len(group)-maxPlaces))
+	}
+	fmt.Fprintf(b, "%d objects of kind %s: %s\n  %s; --ignore-missing leaves them out\n  %s\n", len(group), first.Kind, paint("31", "invalid"),
+		first.Errors[0].Message, strings.Join(places, ", "))
 }
 
 // reasonLines returns explanations as text.
