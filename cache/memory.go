@@ -27,6 +27,19 @@ func (r *Resource) Memory(raw []byte) int64 {
 	return n
 }
 
+// MemoryOf is Memory for an object of the cache, which remembers it.
+func (r *Resource) MemoryOf(o *Object) int64 { return int64(len(o.Raw)) + r.beside(o) }
+
+// beside returns how many bytes are kept for an object beside its stored bytes.
+func (r *Resource) beside(o *Object) int64 {
+	if kept := o.kept.Load(); kept > 0 {
+		return kept - 1
+	}
+	n := r.Memory(o.Raw) - int64(len(o.Raw))
+	o.kept.Store(n + 1)
+	return n
+}
+
 // Stored returns approximately how many bytes the objects of the newest states take, without their
 // views.
 func (c *Cache) Stored() int64 { return c.stored.Load() }
@@ -45,7 +58,7 @@ func (c *Cache) Made() (n int64) {
 
 // charge counts an object, or with a sign of -1 counts it no longer. The resource's lock is held.
 func (r *Resource) charge(o *Object, sign int64) {
-	made := r.Memory(o.Raw) - int64(len(o.Raw))
+	made := r.beside(o)
 	n := sign * (o.memory() + made)
 	r.made.Add(sign * made)
 	r.stored.Add(n)

@@ -20,6 +20,7 @@ type Object struct {
 
 	home *Views // the budget for large views; nil: views are not remembered
 	memo atomic.Pointer[memo]
+	kept atomic.Int64 // 1 more than what is kept beside Raw, see Resource.beside; 0: not known yet
 }
 
 // memo has what was computed from an object. It is immutable: additions replace it.

@@ -159,7 +159,7 @@ func (w *write) finish(c *change, next *jsondoc.Doc, obj *cache.Object, claimed 
 // storeUpdate writes an object; one that is too large is tried once more
 // without its managedFields, unless they are what the change is about.
 func (w *write) storeUpdate(c *change, obj *cache.Object, next *jsondoc.Doc, encoded []byte, k *known) (int64, *meta.View, error) {
-	if err := w.grow(w.res.Memory(encoded) - w.res.Memory(obj.Raw)); err != nil {
+	if err := w.grow(w.res.Memory(encoded) - w.res.MemoryOf(obj)); err != nil {
 		return 0, nil, err
 	}
 	if err := w.checkStorage(w.conflict); err != nil {
