@@ -48,12 +48,20 @@ func compare(d, old *Definition) []Finding {
 
 // breaks adds a breaking finding.
 func (c *change) breaks(path, message, hint string) {
-	c.out = append(c.out, Finding{Severity: Breaking, Check: "change", Path: path, Message: message, Hint: hint})
+	c.add(Finding{Severity: Breaking, Check: "change", Path: path, Message: message, Hint: hint})
 }
 
 // notes adds a warning.
 func (c *change) notes(path, message, hint string) {
-	c.out = append(c.out, Finding{Severity: Warning, Check: "change", Path: path, Message: message, Hint: hint})
+	c.add(Finding{Severity: Warning, Check: "change", Path: path, Message: message, Hint: hint})
+}
+
+// add adds a finding once. Several fields that become one node may have the same finding.
+func (c *change) add(f Finding) {
+	same := func(g Finding) bool { return g.Severity == f.Severity && g.Path == f.Path && g.Message == f.Message }
+	if !slices.ContainsFunc(c.out, same) {
+		c.out = append(c.out, f)
+	}
 }
 
 // names compares the names that requests and objects use.
@@ -71,6 +79,9 @@ func (c *change) names(new, was *apiextv1.CustomResourceDefinitionSpec) {
 	}
 	if new.Names.Singular != was.Names.Singular {
 		c.notes("spec.names.singular", fmt.Sprintf("changed from %q to %q: commands that name it fail", was.Names.Singular, new.Names.Singular), "")
+	}
+	if was.PreserveUnknownFields && !new.PreserveUnknownFields {
+		c.breaks("spec.preserveUnknownFields", "becomes false: fields that the schema does not declare are dropped at the next read", "")
 	}
 	for _, n := range []struct {
 		path, what string

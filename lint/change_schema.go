@@ -1,46 +1,67 @@
 package lint
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
-	"strings"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file compares two schemas of a version.
+// This file compares two schemas of a version: the types, and the members and items below them.
+// Every value that a server stored by the old schema must be valid by the new one and lose nothing.
+// change_values.go compares restrictions, change_default.go new defaults.
 
-// pair is the same node in the new and the old schema.
+// pair is the same place of objects in the new and the old schema.
 type pair struct {
 	*change
 	new, was *structural.Schema
-	path     string
+	path     string // of new in the new CRD
 	root     bool
+	item     bool // the place is an item of a list
+	// newKeeps and wasKeeps: pruning keeps undeclared fields, by the node or by a list above it.
+	newKeeps, wasKeeps bool
+	// decoded is the schema by which the server decodes metadata, whatever new and was declare. It
+	// is nil outside of metadata.
+	decoded *structural.Schema
 	// kept describes the value that an update must leave unchanged for ratcheting to apply; ""
 	// means this value.
 	kept string
+
+	parent *pair  // nil at the root
+	name   string // the field of the parent, anyKey for items and additional properties
 }
+
+// anyKey is the name of a pair that stands for all items or additional properties.
+const anyKey = "*"
+
+// Schemas of values that no node of a CRD describes.
+var (
+	// anyValue describes a field that no schema declares and pruning keeps.
+	anyValue = &structural.Schema{Preserve: true, Nullable: true}
+	// emptiedValue describes a value below additionalProperties: true. Pruning empties all objects in it.
+	emptiedValue = &structural.Schema{Nullable: true}
+	// resourceName describes apiVersion and kind of a resource that does not declare them.
+	resourceName = &structural.Schema{Type: "string"}
+)
 
 // schemas compares the schemas of the i-th version.
 func (c *change) schemas(new, was *apiextv1.CustomResourceDefinitionVersion, i int) {
 	n, w := parse(new), parse(was)
 	if n != nil && w != nil {
-		pair{change: c, new: n, was: w, path: schemaPath(i), root: true}.compare()
+		p := pair{change: c, new: n, was: w, path: schemaPath(i), root: true, newKeeps: n.Preserve, wasKeeps: w.Preserve}
+		p.compare()
 	}
 }
 
 // tightened adds a finding for a restriction that stored objects may violate.
-func (p pair) tightened(at, format string, args ...any) {
+func (p *pair) tightened(at, format string, args ...any) {
 	p.breaks(p.path+at, fmt.Sprintf(format, args...), p.ratcheting())
 }
 
 // ratcheting returns the hint that says when ratcheting excuses stored objects.
-func (p pair) ratcheting() string {
+func (p *pair) ratcheting() string {
 	kept := p.kept
 	if kept == "" {
 		kept = inObjects(p.path)
@@ -52,214 +73,112 @@ func (p pair) ratcheting() string {
 }
 
 // compare compares a node and all nodes below it.
-func (p pair) compare() {
-	if !p.types() {
+func (p *pair) compare() {
+	if p.new == p.was || !p.types() {
 		return // all nodes below differ in the same way
 	}
 	p.nullable()
+	p.defaults()
 	p.restrictions()
 	p.lists()
 	p.rules()
-	p.properties()
-	if p.was.Preserve && !p.new.Preserve {
-		p.breaks(p.path, "fields that the schema does not declare are not preserved any more: they are dropped at the next read", "")
+	if admits(p.was, "object") {
+		p.embedded()
+		p.mapType()
+		p.required()
+		p.properties()
+		p.others()
 	}
-	if p.was.Additional != nil && p.new.Additional == nil && !p.new.Preserve && (p.new.AdditionalAllows == nil || !*p.new.AdditionalAllows) {
-		p.breaks(p.path, "keys that are not declared are not kept any more: they are dropped at the next read", "")
-	}
-	if p.was.Items != nil && p.new.Items != nil {
-		q := p.below(p.new.Items, p.was.Items, ".items")
-		if p.new.ListType != "map" && q.kept == "" {
-			q.kept = "all of " + inObjects(p.path) // items of other lists are not correlated
-		}
-		q.compare()
-	}
-	if p.was.Additional != nil && p.new.Additional != nil {
-		p.below(p.new.Additional, p.was.Additional, ".additionalProperties").compare()
+	if admits(p.was, "array") {
+		p.items()
 	}
 }
 
 // below returns the pair for a node one step below.
-func (p pair) below(new, was *structural.Schema, step string) pair {
-	return pair{change: p.change, new: new, was: was, path: p.path + step, kept: p.kept}
+func (p *pair) below(name string, new, was *structural.Schema, step string) *pair {
+	q := &pair{change: p.change, new: new, was: was, path: p.path + step, kept: p.kept, parent: p, name: name}
+	q.newKeeps, q.wasKeeps = new.Preserve, was.Preserve
+	return q
+}
+
+// admits reports whether a value of a type may be valid by s. The type "number" includes integers.
+func admits(s *structural.Schema, typ string) bool {
+	switch {
+	case s.IntOrString:
+		return typ == "string" || typ == "number"
+	case s.Type == "":
+		return true
+	case s.Type == "integer":
+		return typ == "number"
+	}
+	return s.Type == typ
+}
+
+// typeName returns the type of a node in words.
+func typeName(s *structural.Schema) string {
+	switch {
+	case s.IntOrString:
+		return "integer or string"
+	case s.Type == "":
+		return "any type"
+	}
+	return s.Type
 }
 
 // types compares the types. It reports whether they are equal or the new one is wider.
-func (p pair) types() bool {
-	name := func(s *structural.Schema) string {
-		switch {
-		case s.IntOrString:
-			return "integer or string"
-		case s.Type == "":
-			return "any type"
-		}
-		return s.Type
-	}
-	was, is := name(p.was), name(p.new)
+func (p *pair) types() bool {
+	was, is := typeName(p.was), typeName(p.new)
 	switch {
 	case was == is:
 		return true
 	case is == "any type", was == "integer" && is == "number", (was == "integer" || was == "string") && is == "integer or string":
-		return false // wider: valid values stay valid
+		if rule := p.reader(); rule != "" {
+			p.breaks(p.path+".type", fmt.Sprintf("changes from %s to %s, and a rule may read it: %s", was, is, rule), "")
+		}
+		return true
+	case p.was == anyValue, p.was == emptiedValue:
+		p.tightened(".type", "any value was valid here, because nothing declared it; from now on it must be of type %s%s", is, p.pruned())
+		return false
 	}
 	p.tightened(".type", "changes from %s to %s: stored values and clients of the old type are refused", was, is)
 	return false
 }
 
+// pruned returns the second half of a sentence if the new node prunes objects.
+func (p *pair) pruned() string {
+	if p.new.Type == "object" && !p.newKeeps && p.new.Additional == nil && p.new.AdditionalAllows == nil {
+		return ", and fields that it does not declare are dropped"
+	}
+	return ""
+}
+
 // nullable reports a node that no longer allows null.
-func (p pair) nullable() {
-	if p.was.Nullable && !p.new.Nullable {
+func (p *pair) nullable() {
+	_, w := p.values()
+	switch {
+	case !p.was.Nullable || p.new.Nullable, w.Enum != nil: // an enum refuses null, even if it has it
+	case p.item && p.new.Default == nil:
+		if p.new.Type != "" || p.new.IntOrString {
+			p.tightened(".nullable", "null is not valid any more")
+		}
+	default:
 		p.breaks(p.path+".nullable", "null is not valid any more: it is dropped, or replaced by the default", "")
 	}
+}
+
+// embedded reports a node that becomes an embedded resource, or ceases to be one.
+func (p *pair) embedded() {
 	switch {
-	case p.was.Default != nil && p.new.Default == nil:
-		p.breaks(p.path, fmt.Sprintf("the default %s is removed: readers find nothing where they found it", p.was.Default), "")
-	case p.was.Default == nil && p.new.Default != nil:
-		p.notes(p.path+".default", fmt.Sprintf("the default %s is new: stored objects show it from now on", p.new.Default), "")
-	case !bytes.Equal(p.was.Default, p.new.Default):
-		p.notes(p.path+".default", fmt.Sprintf("the default changes from %s to %s: stored objects without a value change when they are read", p.was.Default, p.new.Default), "")
-	}
-}
-
-// values returns the value restrictions of both nodes, never nil.
-func (p pair) values() (new, was *structural.Values) {
-	new, was = p.new.Values, p.was.Values
-	if new == nil {
-		new = noValues()
-	}
-	if was == nil {
-		was = noValues()
-	}
-	return new, was
-}
-
-func noValues() *structural.Values { return new(structural.Values) }
-
-// restrictions compares everything but types.
-func (p pair) restrictions() {
-	n, w := p.values()
-	for _, b := range []struct {
-		name     string
-		upper    bool
-		new, was *int64
-	}{
-		{"maxLength", true, n.MaxLength, w.MaxLength}, {"minLength", false, n.MinLength, w.MinLength},
-		{"maxItems", true, n.MaxItems, w.MaxItems}, {"minItems", false, n.MinItems, w.MinItems},
-		{"maxProperties", true, n.MaxProperties, w.MaxProperties}, {"minProperties", false, n.MinProperties, w.MinProperties},
-	} {
-		compareBound(p, b.name, b.upper, b.new, b.was)
-	}
-	compareBound(p, "maximum", true, n.Maximum, w.Maximum)
-	compareBound(p, "minimum", false, n.Minimum, w.Minimum)
-	if n.ExclusiveMaximum && !w.ExclusiveMaximum && n.Maximum != nil && w.Maximum != nil && *n.Maximum >= *w.Maximum {
-		p.tightened(".exclusiveMaximum", "the maximum itself is not valid any more")
-	}
-	if n.ExclusiveMinimum && !w.ExclusiveMinimum && n.Minimum != nil && w.Minimum != nil && *n.Minimum <= *w.Minimum {
-		p.tightened(".exclusiveMinimum", "the minimum itself is not valid any more")
-	}
-	if n.MultipleOf != nil && (w.MultipleOf == nil || *n.MultipleOf != *w.MultipleOf) {
-		p.tightened(".multipleOf", "values must be multiples of %v", *n.MultipleOf)
-	}
-	if n.Pattern != "" && n.Pattern != w.Pattern {
-		if w.Pattern == "" {
-			p.tightened(".pattern", "the pattern %q is new", n.Pattern)
-		} else {
-			p.tightened(".pattern", "the pattern changes from %q to %q", w.Pattern, n.Pattern)
-		}
-	}
-	if p.new.Format != "" && p.new.Format != p.was.Format {
-		p.tightened(".format", "the format changes from %q to %q", p.was.Format, p.new.Format)
-	}
-	p.enums(n, w)
-	for _, j := range []struct {
-		name     string
-		new, was any
-		set      bool
-	}{
-		{"allOf", n.AllOf, w.AllOf, n.AllOf != nil}, {"anyOf", n.AnyOf, w.AnyOf, n.AnyOf != nil},
-		{"oneOf", n.OneOf, w.OneOf, n.OneOf != nil}, {"not", n.Not, w.Not, n.Not != nil},
-	} {
-		if j.set && !reflect.DeepEqual(j.new, j.was) {
-			p.notes(p.path+"."+j.name, j.name+" is new or differs: it may refuse what was valid", p.ratcheting())
-		}
-	}
-}
-
-// compareBound reports a bound that became tighter. upper says in which direction that is.
-func compareBound[T cmp.Ordered](p pair, name string, upper bool, new, was *T) {
-	switch {
-	case new == nil, was != nil && (upper && *new >= *was || !upper && *new <= *was):
-	case was == nil:
-		p.tightened("."+name, "%s: %v is new", name, *new)
-	default:
-		p.tightened("."+name, "%s changes from %v to %v", name, *was, *new)
-	}
-}
-
-// enums reports values that an enum no longer allows.
-func (p pair) enums(n, w *structural.Values) {
-	has := func(list [][]byte, raw []byte) bool {
-		return slices.ContainsFunc(list, func(b []byte) bool { return bytes.Equal(b, raw) })
-	}
-	switch {
-	case n.Enum == nil:
-		if w.Enum != nil {
-			p.notes(p.path, "the enum is removed: clients may meet values that they do not know", "")
-		}
-	case w.Enum == nil:
-		p.tightened(".enum", "only %s are valid from now on", bytes.Join(n.Enum, []byte(", ")))
-	default:
-		var gone, more []string
-		for _, raw := range w.Enum {
-			if !has(n.Enum, raw) {
-				gone = append(gone, string(raw))
-			}
-		}
-		for _, raw := range n.Enum {
-			if !has(w.Enum, raw) {
-				more = append(more, string(raw))
-			}
-		}
-		if gone != nil {
-			p.tightened(".enum", "%s not valid any more", be(gone))
-		}
-		if more != nil {
-			p.notes(p.path+".enum", be(more)+" new: clients may meet values that they do not know", "")
-		}
-	}
-}
-
-// be returns the names of a list with "is" or "are".
-func be(list []string) string {
-	if len(list) == 1 {
-		return list[0] + " is"
-	}
-	return strings.Join(list, ", ") + " are"
-}
-
-// lists compares list types, for which there is no ratcheting of single values.
-func (p pair) lists() {
-	const forgiven = "forgiven only for objects that break it already"
-	atomic := func(t string) string {
-		if t == "" {
-			return "atomic"
-		}
-		return t
-	}
-	was, is := atomic(p.was.ListType), atomic(p.new.ListType)
-	if was != is {
-		if is != "atomic" {
-			p.breaks(p.path+".x-kubernetes-list-type", fmt.Sprintf("changes from %s to %s: items that are there twice are refused, and appliers merge instead of replacing", was, is), forgiven)
-		} else {
-			p.breaks(p.path, fmt.Sprintf("the list type changes from %s to atomic: the last applier owns all of the list", was), "")
-		}
-	} else if is == "map" && !slices.Equal(p.was.ListMapKeys, p.new.ListMapKeys) {
-		p.breaks(p.path+".x-kubernetes-list-map-keys", fmt.Sprintf("change from %v to %v: appliers match items otherwise", p.was.ListMapKeys, p.new.ListMapKeys), forgiven)
+	case p.new.Embedded && !p.was.Embedded:
+		p.breaks(p.path+".x-kubernetes-embedded-resource", "is new: an object without a valid apiVersion, kind and metadata is refused",
+			"ratcheting does not apply: every update of such an object is refused")
+	case p.was.Embedded && !p.new.Embedded && (!p.newKeeps || p.new.Properties["metadata"] != nil):
+		p.breaks(p.path, "x-kubernetes-embedded-resource is removed: apiVersion, kind and metadata are pruned by the schema like other fields", "")
 	}
 }
 
 // rules reports new rules, and rules that changed.
-func (p pair) rules() {
+func (p *pair) rules() {
 	for i, r := range p.new.Rules {
 		same := func(w apiextv1.ValidationRule) bool {
 			return w.Rule == r.Rule && (w.OptionalOldSelf != nil && *w.OptionalOldSelf) == (r.OptionalOldSelf != nil && *r.OptionalOldSelf)
@@ -275,35 +194,129 @@ func (p pair) rules() {
 	}
 }
 
-// properties compares the declared and the required members.
-func (p pair) properties() {
-	n, w := p.values()
-	for _, name := range p.was.Names {
-		if p.root && metaFields[name] {
-			continue
+// isResource reports whether s has apiVersion, kind and metadata without declaring them.
+func (p *pair) isResource(s *structural.Schema) bool { return p.root || s.Embedded }
+
+// member returns the schema of a field of s, which is p.new or p.was. It is nil if pruning drops
+// the field.
+func (p *pair) member(s *structural.Schema, keeps bool, name string) *structural.Schema {
+	switch {
+	case s.Properties[name] != nil:
+		return s.Properties[name]
+	case p.isResource(s) && name == "metadata":
+		return structural.ObjectMeta()
+	case p.isResource(s) && metaFields[name]:
+		return resourceName
+	}
+	return p.other(s, keeps, name)
+}
+
+// other returns the schema of an undeclared field of s, which is p.new or p.was. It is nil if
+// pruning drops the field.
+func (p *pair) other(s *structural.Schema, keeps bool, name string) *structural.Schema {
+	switch {
+	case s.Additional != nil:
+		return s.Additional
+	case p.decoded != nil && p.decoded.Properties[name] != nil:
+		return p.decoded.Properties[name]
+	case p.decoded != nil:
+		return p.decoded.Additional
+	case s.AdditionalAllows != nil:
+		return emptiedValue
+	case keeps:
+		return anyValue
+	}
+	return nil
+}
+
+// names returns the fields that one of the schemas declares, sorted.
+func (p *pair) names() []string {
+	names := slices.Concat(p.was.Names, p.new.Names)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// properties compares the fields that one of the schemas declares.
+func (p *pair) properties() {
+	for _, name := range p.names() {
+		if !p.new.Embedded && p.was.Embedded && metaFields[name] {
+			continue // embedded reports it
 		}
-		is := p.new.Properties[name]
-		switch {
-		case is != nil:
-			p.below(is, p.was.Properties[name], ".properties["+name+"]").compare()
-		case p.new.Preserve || p.new.Additional != nil || p.new.AdditionalAllows != nil && *p.new.AdditionalAllows:
+		p.property(name, p.member(p.new, p.newKeeps, name), p.member(p.was, p.wasKeeps, name))
+	}
+}
+
+// property compares a field. Its schemas are nil where pruning drops it.
+func (p *pair) property(name string, new, was *structural.Schema) {
+	step := ".properties[" + name + "]"
+	switch {
+	case was == nil && new.Default != nil:
+		p.below(name, new, anyValue, step).defaulted()
+	case was == nil:
+	case new == nil:
+		p.breaks(p.path+".properties", fmt.Sprintf("field %q is removed: stored values are dropped at the next read, and clients that send it get an error or a warning", name), "")
+	case p.new.Properties[name] != nil:
+		q := p.below(name, new, was, step)
+		if p.decoded != nil {
+			q.decoded = p.decoded.Properties[name]
+		} else if name == "metadata" && p.isResource(p.new) && p.isResource(p.was) {
+			q.decoded = structural.ObjectMeta()
+		}
+		q.compare()
+	case new == anyValue || p.decoded != nil || p.isResource(p.new) && metaFields[name]:
+		if p.was.Properties[name] != nil {
 			p.notes(p.path+".properties", fmt.Sprintf("field %q is not declared any more: it is kept, but not checked", name), "")
-		default:
-			p.breaks(p.path+".properties", fmt.Sprintf("field %q is removed: stored values are dropped at the next read, and clients that send it get an error or a warning", name), "")
+		}
+	default:
+		if p.was.Properties[name] != nil {
+			p.notes(p.path+".properties", fmt.Sprintf("field %q is not declared any more: it is checked like every other key", name), "")
+		}
+		p.below(anyKey, new, was, ".additionalProperties").compare()
+	}
+}
+
+// others compares the fields that neither schema declares.
+func (p *pair) others() {
+	new, was := p.other(p.new, p.newKeeps, ""), p.other(p.was, p.wasKeeps, "")
+	switch {
+	case was == nil || new == anyValue || new == was:
+	case new != nil:
+		q := p.below(anyKey, new, was, ".additionalProperties")
+		if p.decoded != nil {
+			q.decoded = p.decoded.Additional
+		}
+		q.compare()
+	case was == anyValue:
+		p.breaks(p.path, "fields that the schema does not declare are not preserved any more: they are dropped at the next read", "")
+	default:
+		p.breaks(p.path, "keys that are not declared are not kept any more: they are dropped at the next read", "")
+	}
+}
+
+// items compares the items of lists.
+func (p *pair) items() {
+	schema := func(s *structural.Schema, keeps bool) *structural.Schema {
+		switch {
+		case s.Items != nil:
+			return s.Items
+		case keeps:
+			return anyValue
+		}
+		return emptiedValue
+	}
+	q := p.below(anyKey, schema(p.new, p.newKeeps), schema(p.was, p.wasKeeps), ".items")
+	if p.decoded != nil {
+		if q.decoded = p.decoded.Items; p.new.Items == nil {
+			return
 		}
 	}
-	for i, name := range n.Required {
-		if slices.Contains(w.Required, name) || p.root && metaFields[name] {
-			continue
-		}
-		if s := p.new.Properties[name]; s != nil && s.Default != nil {
-			continue
-		}
-		at := fmt.Sprintf(".required[%d]", i)
-		if p.was.Properties[name] == nil && p.new.Properties[name] != nil {
-			p.tightened(at, "field %q is new and required: no stored object has it", name)
-		} else {
-			p.tightened(at, "field %q becomes required", name)
-		}
+	if q.new == anyValue || q.new == p.new && q.was == p.was {
+		return
 	}
+	q.item = true
+	q.newKeeps, q.wasKeeps = q.newKeeps || p.newKeeps, q.wasKeeps || p.wasKeeps
+	if p.new.ListType != "map" && q.kept == "" {
+		q.kept = "all of " + inObjects(p.path) // items of other lists are not correlated
+	}
+	q.compare()
 }

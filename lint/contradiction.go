@@ -297,7 +297,7 @@ func (n node) badDefault() string {
 		return ""
 	}
 	var d jsondoc.Doc
-	if _, err := p.Decode(&d, n.schema.Default); err != nil {
+	if _, err := p.DecodeApplied(&d, n.schema.Default); err != nil { // a server keeps the nulls of defaults
 		return err.Error()
 	}
 	result := p.Validate(context.Background(), &d, nil, schema.Whole)
