@@ -5,8 +5,10 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keelson-io/keelson/api"
@@ -19,7 +21,9 @@ import (
 // bounded. Beyond the bound, or when no files are left, addresses share what there is: a new
 // connection takes the place of the oldest stranger of the address that has most of them, at once if its
 // own address has fewer. The others wait, for a second at most, and only for the strangers of their own
-// address and of such as have as many: nobody else waits behind them. Users have what strangers leave:
+// address and of such as have as many: nobody else waits behind them. While an address connects faster
+// than the server accepts, which makes all others wait in the system's queue, its new connections are
+// closed at once. Users have what strangers leave:
 // each user may have as many connections as are left for others, the first one half of them. The last
 // few are for administrators and health checks.
 
@@ -37,6 +41,16 @@ const (
 	strangersGrace = time.Second
 	// waitingRoom is the number of connections that may wait for room.
 	waitingRoom = 1000
+	// readyConnections is the number of admitted connections that may wait until somebody serves them.
+	readyConnections = 256
+	// longQueue is the number of connections in the system's queue from which on the server is behind. The
+	// queue has room for 4,096 on Linux; it is asked after every queueLook connections.
+	longQueue = 64
+	queueLook = 8
+	// acceptors is the number of goroutines that accept while the server is behind, and helpTime how long
+	// they wait for a connection.
+	acceptors = 8
+	helpTime  = 100 * time.Millisecond
 	// refusalsEvery is the interval at which the log reports refused connections.
 	refusalsEvery = time.Minute
 )
@@ -110,14 +124,16 @@ const (
 	admitted placing = iota
 	waits
 	refused
+	shed // refused, because its address connects faster than the server accepts
 )
 
 // place admits a new connection as a stranger's, makes it wait, or refuses it. If one that has waited is admitted for it, that is ready.
-func (c *connections) place(conn *clientConn) (got placing, ready *clientConn) {
+// behind says that many more are in the system's queue.
+func (c *connections) place(conn *clientConn, behind bool) (got placing, ready *clientConn) {
 	now := time.Now()
 	c.mu.Lock()
-	got, ready, dropped := c.decide(conn, now)
-	say := got == refused && now.Sub(c.said) > refusalsEvery
+	got, ready, dropped := c.decide(conn, now, behind)
+	say := got >= refused && now.Sub(c.said) > refusalsEvery
 	if say {
 		c.said = now
 	}
@@ -126,14 +142,17 @@ func (c *connections) place(conn *clientConn) (got placing, ready *clientConn) {
 	if dropped != nil {
 		dropped.abort()
 	}
-	if say {
+	switch {
+	case say && got == shed:
+		c.log.Warn("connections of an address are closed: it connects faster than they can be accepted", "address", conn.source.String())
+	case say:
 		c.log.Warn("connections are refused: there are as many as the limit on open files allows", "open", n)
 	}
 	return got, ready
 }
 
 // decide does the work of place. It also returns a connection that is to be closed, or nil. The lock is held.
-func (c *connections) decide(conn *clientConn, now time.Time) (got placing, ready, dropped *clientConn) {
+func (c *connections) decide(conn *clientConn, now time.Time, behind bool) (got placing, ready, dropped *clientConn) {
 	if c.hasRoom() {
 		c.admit(conn, now)
 		return admitted, nil, nil
@@ -143,6 +162,10 @@ func (c *connections) decide(conn *clientConn, now time.Time) (got placing, read
 		return refused, nil, nil
 	}
 	s := c.sourceAt(conn.source)
+	if behind && 2*s.count >= c.sources[victim.source].count {
+		c.tidy(conn.source)
+		return shed, nil, nil
+	}
 	if s.count+1 < c.sources[victim.source].count || c.waiting == 0 && now.Sub(victim.since) >= strangersGrace {
 		c.remove(victim)
 		c.admit(conn, now)
@@ -411,15 +434,16 @@ func refusal(caller api.Caller) api.Standing {
 // does is kept aside.
 type limitListener struct {
 	net.Listener
-	all   *connections
-	ready chan net.Conn // that were admitted
-	ended chan struct{} // closed when the listener is
-	once  sync.Once
+	all    *connections
+	ready  chan net.Conn // that were admitted; has room, so that accepting does not wait for those who serve
+	ended  chan struct{} // closed when the listener is
+	once   sync.Once
+	helped atomic.Bool // more goroutines accept
 }
 
 // limitListener returns a listener that bounds the connections of another one, until that is closed.
 func (c *connections) limitListener(inner net.Listener) *limitListener {
-	l := &limitListener{Listener: inner, all: c, ready: make(chan net.Conn), ended: make(chan struct{})}
+	l := &limitListener{Listener: inner, all: c, ready: make(chan net.Conn, readyConnections), ended: make(chan struct{})}
 	go l.accept()
 	go l.admitWaiting()
 	return l
@@ -452,7 +476,8 @@ func (l *limitListener) hand(conn *clientConn) {
 
 // accept places new connections until the listener is closed.
 func (l *limitListener) accept() {
-	for {
+	behind := false
+	for n := 1; ; n++ {
 		accepted, err := l.Listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			l.once.Do(func() { close(l.ended) })
@@ -463,20 +488,90 @@ func (l *limitListener) accept() {
 			time.Sleep(5 * time.Millisecond)
 			continue
 		}
-		conn := &clientConn{Conn: accepted, all: l.all, source: sourceOf(accepted)}
-		conn.counting.Store(true)
-		got, ready := l.all.place(conn)
-		if ready != nil {
-			l.hand(ready)
+		if n%queueLook == 0 {
+			if behind = queued(l.Listener) >= longQueue; behind {
+				l.help()
+			}
 		}
-		switch got {
-		case admitted:
-			l.hand(conn)
-		case waits:
-			l.all.wake()
-		case refused:
-			accepted.Close()
+		l.place(accepted, behind)
+	}
+}
+
+// place places a new connection.
+func (l *limitListener) place(accepted net.Conn, behind bool) {
+	conn := &clientConn{Conn: accepted, all: l.all, source: sourceOf(accepted)}
+	conn.counting.Store(true)
+	got, ready := l.all.place(conn, behind)
+	if ready != nil {
+		l.hand(ready)
+	}
+	switch got {
+	case admitted:
+		l.hand(conn)
+	case waits:
+		l.all.wake()
+	case refused:
+		accepted.Close()
+	case shed:
+		conn.abort()
+	}
+}
+
+// help accepts with more goroutines until the system's queue is short. Goroutines take turns, so that one that accepts has a small part of
+// the processors while clients keep many others busy.
+func (l *limitListener) help() {
+	t, ok := l.Listener.(*net.TCPListener)
+	if !ok || !l.helped.CompareAndSwap(false, true) {
+		return
+	}
+	var all sync.WaitGroup
+	for range acceptors - 1 {
+		all.Go(func() {
+			if err := l.acceptFrom(t); err != nil {
+				l.all.log.Warn("a connection cannot be accepted", "error", err)
+			}
+		})
+	}
+	go func() {
+		all.Wait()
+		l.helped.Store(false)
+	}()
+}
+
+// acceptFrom places new connections until the system's queue is short. It uses a duplicate of the listener, because one listener accepts for
+// one goroutine at a time.
+func (l *limitListener) acceptFrom(t *net.TCPListener) error {
+	file, err := t.File()
+	if err != nil {
+		return err
+	}
+	same, err := net.FileListener(file)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	defer same.Close()
+	for n := 0; ; n++ {
+		if n%queueLook == 0 {
+			select {
+			case <-l.ended:
+				return nil
+			default:
+			}
+			if queued(same) < longQueue {
+				return nil
+			}
+			if err := same.(*net.TCPListener).SetDeadline(time.Now().Add(helpTime)); err != nil {
+				return err
+			}
 		}
+		accepted, err := same.Accept()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		l.place(accepted, true)
 	}
 }
 

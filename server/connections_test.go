@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/internal/memory"
+	"github.com/keelson-io/keelson/internal/testkit"
 )
 
 // This file tests how many connections there may be, and whose.
@@ -58,8 +60,85 @@ func (c *callers) dial(from string) *clientConn {
 func (c *callers) knock(from string) (*clientConn, placing) {
 	conn := &clientConn{Conn: &peer{}, all: c.all, source: netip.MustParsePrefix(from + "/32")}
 	conn.counting.Store(true)
-	got, _ := c.all.place(conn)
+	got, _ := c.all.place(conn, false)
 	return conn, got
+}
+
+// TestAcceptingKeepsUp holds that while the server is behind, only connections of the addresses that connect most are closed.
+func TestAcceptingKeepsUp(t *testing.T) {
+	c := newCallers(t, 0, 0, 4)
+	for range 4 {
+		c.knock("10.0.0.1")
+	}
+	place := func(from string) placing {
+		got, _ := c.all.place(&clientConn{Conn: &peer{}, all: c.all, source: netip.MustParsePrefix(from + "/32")}, true)
+		return got
+	}
+	for i, one := range []struct {
+		from string
+		want placing
+	}{{"10.0.0.1", shed}, {"10.0.0.2", admitted}, {"10.0.0.1", shed}, {"10.0.0.3", admitted}} {
+		if got := place(one.from); got != one.want {
+			t.Errorf("%d, from %s: got %v, want %v", i, one.from, got, one.want)
+		}
+	}
+	if c.all.unknown != 4 || c.all.waiting != 0 || len(c.all.sources) != 3 {
+		t.Errorf("got %d strangers of %d addresses, %d wait", c.all.unknown, len(c.all.sources), c.all.waiting)
+	}
+	if !strings.Contains(c.log.String(), "address=10.0.0.1/32") {
+		t.Errorf("the log does not name the address: %s", &c.log)
+	}
+}
+
+// TestQueueOfTheSystem holds that connections that nobody accepts are counted where the server can know it.
+func TestQueueOfTheSystem(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("known on Linux only")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for range 3 {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	if got := queued(l); got != 3 {
+		t.Errorf("got %d, want 3", got)
+	}
+}
+
+// TestHelpersEmptyTheQueue holds that more goroutines accept until the queue is short, and then end.
+func TestHelpersEmptyTheQueue(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the queue is known on Linux only")
+	}
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inner.Close()
+	c := newCallers(t, 0, 0, 1000)
+	l := &limitListener{Listener: inner, all: c.all, ready: make(chan net.Conn, 1000), ended: make(chan struct{})}
+	for range 2*longQueue + queueLook {
+		conn, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	l.help()
+	testkit.Eventually(t, "the helpers end", func() bool { return !l.helped.Load() })
+	if left := queued(inner); left >= longQueue || c.all.unknown+left != 2*longQueue+queueLook {
+		t.Errorf("%d connections are left in the queue, and %d were accepted", left, c.all.unknown)
+	}
+	for range c.all.unknown {
+		(<-l.ready).Close()
+	}
 }
 
 // as sets the user of a connection.

@@ -377,7 +377,8 @@ func (s *Server) openData(ctx context.Context) error {
 		return err
 	}
 	// The port first: it is the most frequent mistake, and found quickly.
-	listener, err := net.Listen("tcp", net.JoinHostPort(s.config.BindAddress, strconv.Itoa(s.config.SecurePort)))
+	listen := net.ListenConfig{KeepAlive: -1} // see clientConn.Admit
+	listener, err := listen.Listen(ctx, "tcp", net.JoinHostPort(s.config.BindAddress, strconv.Itoa(s.config.SecurePort)))
 	if err != nil {
 		return err
 	}
