@@ -342,8 +342,19 @@ func (o *offline) compare() {
 // offlineVerdict is a result of keelson validate.
 type offlineVerdict struct {
 	Valid    bool
-	Warnings []string
+	Findings []struct{ Severity, Message string }
 	Status   *metav1.Status
+}
+
+// warnings returns the texts of the warnings.
+func (v *offlineVerdict) warnings() []string {
+	var out []string
+	for _, f := range v.Findings {
+		if f.Severity == "warning" {
+			out = append(out, f.Message)
+		}
+	}
+	return out
 }
 
 // equal compares a verdict with what the server said.
@@ -355,8 +366,8 @@ func (o *offline) equal(q *offlineQuestion, v *offlineVerdict) {
 		o.Errorf("offline the verdict is %v %+v\nserver: %s\nobject: %s\nold: %s", v.Valid, v.Status, q.answer, q.body, q.old)
 	case !v.Valid && !reflect.DeepEqual(*v.Status, want):
 		o.Errorf("offline: %+v\nserver: %+v\nobject: %s", *v.Status, want, q.body)
-	case !slices.Equal(v.Warnings, q.warnings):
-		o.Errorf("offline: warnings %q\nserver: %q\nobject: %s", v.Warnings, q.warnings, q.body)
+	case !slices.Equal(v.warnings(), q.warnings):
+		o.Errorf("offline: warnings %q\nserver: %q\nobject: %s", v.warnings(), q.warnings, q.body)
 	}
 }
 

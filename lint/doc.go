@@ -42,10 +42,14 @@ const (
 
 // Finding is one result of a check.
 type Finding struct {
+	File   string `json:"file"`
+	Line   int    `json:"line,omitempty"` // in the file; 0 if it is not known
+	Column int    `json:"column,omitempty"`
+
 	Severity Severity `json:"severity"`
 	// Check names the check: server, rule, cost, draft, contradiction, no-effect, unchecked, change,
 	// type, binding, conflict, version.
-	Check string `json:"check"`
+	Check string `json:"check,omitempty"`
 	// ID names the mistake: the check, a slash, and the keyword or the kind of mistake. It never
 	// changes its meaning. docs/lint.md lists all.
 	ID string `json:"id"`
@@ -56,9 +60,6 @@ type Finding struct {
 	Message string `json:"message"`
 	// Hint says what to write instead, or when the finding does not matter.
 	Hint string `json:"hint,omitempty"`
-
-	Line   int `json:"line,omitempty"` // in the file; 0 if it is not known
-	Column int `json:"column,omitempty"`
 
 	Expression *Expression `json:"expression,omitempty"`
 
@@ -76,10 +77,10 @@ type Expression struct {
 
 // Report is the result of Check.
 type Report struct {
+	File     string    `json:"file"`
+	Line     int       `json:"line"`           // of the object's first line
 	Kind     string    `json:"kind,omitempty"` // "" if the text is none
 	Name     string    `json:"name"`
-	Source   string    `json:"source"`
-	Line     int       `json:"line"`
 	Findings []Finding `json:"findings"`
 	Schemas  []Schema  `json:"schemas,omitempty"`
 	// Lowest is the oldest release that accepts the object. It is nil if the newest one does not.

@@ -46,7 +46,7 @@ spec:
 			first = f
 		}
 	}
-	fmt.Printf("%s:%d:%d: %s: %s\n", report.Source, first.Line, first.Column, first.Severity, first.Message)
+	fmt.Printf("%s:%d:%d: %s: %s\n", report.File, first.Line, first.Column, first.Severity, first.Message)
 	for _, c := range report.Schemas[0].Costs {
 		fmt.Printf("%s: %s\n", c.Where, c.Advice)
 	}

@@ -165,7 +165,7 @@ type policySet struct {
 
 // check runs all checks of one policy or binding.
 func (s *policySet) check(ctx context.Context, p *Policy) *Report {
-	r := &Report{Kind: p.Kind, Name: p.Name, Source: p.Source.Name, Line: p.Source.Line, Findings: []Finding{}}
+	r := &Report{Kind: p.Kind, Name: p.Name, File: p.Source.Name, Line: p.Source.Line, Findings: []Finding{}}
 	r.Findings = append(r.Findings, p.verdict(ctx, s.kinds)...)
 	if p.binding != nil {
 		r.Findings = append(r.Findings, s.uses(p)...)

@@ -323,7 +323,7 @@ func Check(ctx context.Context, d, old *Definition) *Report {
 
 // check is CheckReleases without the lowest release.
 func check(ctx context.Context, d, old *Definition, releases []kubernetes.Release) *Report {
-	r := &Report{Kind: "CustomResourceDefinition", Name: d.name(), Source: d.Source.Name, Line: d.Source.Line}
+	r := &Report{Kind: "CustomResourceDefinition", Name: d.name(), File: d.Source.Name, Line: d.Source.Line}
 	found := matrix(releases, verdict(ctx, d, old, kubernetes.Newest()), func(r kubernetes.Release) []Finding { return d.refusals(ctx, r) })
 	r.Findings = append([]Finding{}, found...) // an empty list, not null, in JSON
 	r.Findings = append(r.Findings, d.drafts()...)

@@ -15,15 +15,17 @@ import (
 // text is a definition's text, with positions.
 type text struct {
 	*source.Text
+	file  string
 	lines []string
 }
 
 func readText(src Source) *text {
-	return &text{Text: source.New(src.Text, src.Line), lines: strings.Split(string(src.Text), "\n")}
+	return &text{Text: source.New(src.Text, src.Line), file: src.Name, lines: strings.Split(string(src.Text), "\n")}
 }
 
 // place sets the position of a finding.
 func (t *text) place(f Finding) Finding {
+	f.File = t.file
 	if f.Where == "" {
 		f.Where = f.Path
 	}

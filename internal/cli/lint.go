@@ -132,7 +132,7 @@ func runLint(cmd *cobra.Command, o lintOptions, paths []string) error {
 		return err
 	}
 	if broken := olds.broken; len(broken) > 0 {
-		return fmt.Errorf("%s:%d: %s", broken[0].Source, broken[0].Findings[0].Line, broken[0].Findings[0].Message)
+		return fmt.Errorf("%s:%d: %s", broken[0].File, broken[0].Findings[0].Line, broken[0].Findings[0].Message)
 	}
 	if o.fix {
 		_, own, err := o.load(true) // a filter counts what it drops, so that each check needs its own
@@ -157,7 +157,7 @@ func runLint(cmd *cobra.Command, o lintOptions, paths []string) error {
 	for _, r := range reports {
 		object := strings.TrimSpace(r.Kind + " " + r.Name)
 		r.Findings = slices.DeleteFunc(r.Findings, func(f lint.Finding) bool {
-			return filter.Drops(settings.Entry{ID: f.ID, File: r.Source, Object: object, Path: f.Path})
+			return filter.Drops(settings.Entry{ID: f.ID, File: r.File, Object: object, Path: f.Path})
 		})
 	}
 	if done, err := o.finish(filter, cmd.ErrOrStderr()); done || err != nil {
@@ -255,8 +255,8 @@ func (l *linted) repeats(d manifest.Document) bool {
 		if conflicts[0].Outside {
 			severity = lint.Warning
 		}
-		l.broken = append(l.broken, &lint.Report{Source: d.File, Line: d.Line, Kind: "CustomResourceDefinition", Name: name,
-			Findings: []lint.Finding{{Severity: severity, Check: "conflict", ID: "conflict", Line: line, Column: column, Message: conflicts[0].Text()}}})
+		l.broken = append(l.broken, &lint.Report{File: d.File, Line: d.Line, Kind: "CustomResourceDefinition", Name: name,
+			Findings: []lint.Finding{{File: d.File, Severity: severity, Check: "conflict", ID: "conflict", Line: line, Column: column, Message: conflicts[0].Text()}}})
 	}
 	return true
 }
@@ -350,7 +350,7 @@ var lintedKinds = map[string]string{
 // misnamed reports whether a document has a typo in the kind or group of what lint checks, or lacks
 // one of them. It adds a report for it.
 func (l *linted) misnamed(d manifest.Document, gk schema.GroupKind) bool {
-	f := lint.Finding{Severity: lint.Error, Check: "server", ID: "server/unknown-kind", Path: "kind"}
+	f := lint.Finding{File: d.File, Severity: lint.Error, Check: "server", ID: "server/unknown-kind", Path: "kind"}
 	kinds := slices.Sorted(maps.Keys(lintedKinds))
 	switch version, known := lintedKinds[gk.Kind]; {
 	case known: // in another group
@@ -372,7 +372,7 @@ func (l *linted) misnamed(d manifest.Document, gk schema.GroupKind) bool {
 	}
 	f.Where = f.Path
 	f.Line, f.Column = d.Position(f.Path)
-	l.broken = append(l.broken, &lint.Report{Source: d.File, Line: d.Line, Kind: gk.Kind, Name: offline.SubjectOf(d, "").Name, Findings: []lint.Finding{f}})
+	l.broken = append(l.broken, &lint.Report{File: d.File, Line: d.Line, Kind: gk.Kind, Name: offline.SubjectOf(d, "").Name, Findings: []lint.Finding{f}})
 	return true
 }
 
@@ -388,17 +388,23 @@ func looksLikeDefinition(d manifest.Document) bool {
 	return json.Unmarshal(d.JSON, &fields) == nil && fields.Spec.Names.Kind != "" && len(fields.Spec.Versions) > 0
 }
 
-// unreadable returns the report for a document that is neither YAML nor JSON. The error text has
-// the position.
+// unreadable returns the report for a document that is neither YAML nor JSON.
 func unreadable(d manifest.Document) *lint.Report {
-	f := lint.Finding{Severity: lint.Error, Check: "server", ID: "server/syntax", Message: d.Err.Error(), Line: d.Line}
-	rest := strings.TrimPrefix(f.Message, d.File+":")
-	for _, n := range []*int{&f.Line, &f.Column} {
+	line, column, message := syntaxError(d)
+	return &lint.Report{File: d.File, Line: d.Line, Findings: []lint.Finding{
+		{File: d.File, Line: line, Column: column, Severity: lint.Error, Check: "server", ID: "server/syntax", Message: message}}}
+}
+
+// syntaxError returns the position and text of the error of a document that is neither YAML nor JSON.
+// The error's text begins with the position.
+func syntaxError(d manifest.Document) (line, column int, message string) {
+	line = d.Line
+	rest := strings.TrimPrefix(d.Err.Error(), d.File+":")
+	for _, n := range []*int{&line, &column} {
 		number, after, ok := strings.Cut(rest, ":")
 		if value, err := strconv.Atoi(number); ok && err == nil {
 			*n, rest = value, after
 		}
 	}
-	f.Message = strings.TrimSpace(rest)
-	return &lint.Report{Source: d.File, Line: d.Line, Findings: []lint.Finding{f}}
+	return line, column, strings.TrimSpace(rest)
 }

@@ -19,7 +19,7 @@ import (
 // printReports writes the reports in a format.
 func printReports(out io.Writer, o lintOptions, reports []*lint.Report) error {
 	if o.output == "json" {
-		return printJSON(out, lintDocument{envelopeOf("LintReport"), reports})
+		return printJSON(out, lintDocument{envelopeOf("LintReport"), reports, countsOf(reports)})
 	}
 	if o.output != "text" {
 		return lintReport(o, reports).Write(documents(out), o.output)
@@ -58,7 +58,7 @@ func printReports(out io.Writer, o lintOptions, reports []*lint.Report) error {
 func lintReport(o lintOptions, reports []*lint.Report) *report.Report {
 	out := &report.Report{Command: "lint", Version: server.Version().Program}
 	for _, r := range reports {
-		c := report.Case{Name: strings.TrimSpace(r.Kind + " " + r.Name), File: r.Source, Line: r.Line}
+		c := report.Case{Name: strings.TrimSpace(r.Kind + " " + r.Name), File: r.File, Line: r.Line}
 		for _, f := range r.Findings {
 			level := report.Error
 			if f.Severity == lint.Warning && !o.strict {
@@ -71,7 +71,7 @@ func lintReport(o lintOptions, reports []*lint.Report) *report.Report {
 			if f.Hint != "" {
 				message += "\n" + f.Hint
 			}
-			c.Findings = append(c.Findings, report.Finding{File: r.Source, Line: f.Line, Column: f.Column, Level: level, Rule: f.ID, Message: message})
+			c.Findings = append(c.Findings, report.Finding{File: f.File, Line: f.Line, Column: f.Column, Level: level, Rule: f.ID, Message: message})
 		}
 		out.Cases = append(out.Cases, c)
 	}
@@ -117,7 +117,7 @@ next:
 
 // printFindings writes findings like a compiler: position, severity, text.
 func printFindings(b *strings.Builder, r *lint.Report, paint func(code, text string) string) {
-	printList(b, r.Source, r.Findings, paint)
+	printList(b, r.Findings, paint)
 }
 
 // printLowest writes which releases accept an object. always is set if the user asked for releases;
@@ -137,16 +137,16 @@ func printLowest(b *strings.Builder, r *lint.Report, always bool, paint func(cod
 		for i := range findings {
 			findings[i].Severity = "reason" // not an error of this run
 		}
-		printList(&why, r.Source, findings, paint)
+		printList(&why, findings, paint)
 		fmt.Fprintf(b, "    %s\n", indent(strings.TrimSuffix(why.String(), "\n"), "    "))
 	}
 }
 
-// printList writes the findings of a file.
-func printList(b *strings.Builder, source string, findings []lint.Finding, paint func(code, text string) string) {
+// printList writes findings.
+func printList(b *strings.Builder, findings []lint.Finding, paint func(code, text string) string) {
 	colours := map[lint.Severity]string{lint.Error: "31", lint.Breaking: "35", lint.Warning: "33"}
 	for _, f := range findings {
-		at := fmt.Sprintf("%s:%d", source, f.Line)
+		at := fmt.Sprintf("%s:%d", f.File, f.Line)
 		if f.Column > 0 {
 			at += fmt.Sprintf(":%d", f.Column)
 		}

@@ -14,32 +14,32 @@ import (
 )
 
 // mistypes returns the values of an object that a server does not decode, and the object's JSON without them.
-func mistypes(v *kind.Version, d manifest.Document) ([]mistake, []byte) {
+func mistypes(v *kind.Version, d manifest.Document) ([]lint.Finding, []byte) {
 	if offline.IsDefinition(d) {
 		return mistypesOfDefinition(d)
 	}
 	found, text := mistype.Of(v, d.JSON, d.Scalar)
-	var out []mistake
+	var out []lint.Finding
 	for _, m := range found {
-		out = append(out, mistake{Rule: ruleType, Path: m.Path, Message: m.Message})
+		out = append(out, lint.Finding{ID: ruleType, Path: m.Path, Message: m.Message})
 	}
 	return out, text
 }
 
 // mistypesOfDefinition is mistypes for a definition, whose schemas lint reads.
-func mistypesOfDefinition(d manifest.Document) ([]mistake, []byte) {
+func mistypesOfDefinition(d manifest.Document) ([]lint.Finding, []byte) {
 	definition, err := lint.Load(lint.Source{Name: d.File, Line: d.Line, Text: d.Text()})
 	if err != nil {
 		return nil, d.JSON
 	}
-	var out []mistake
+	var out []lint.Finding
 	for _, f := range definition.Mistyped() {
 		steps := source.Split(f.Path)
 		message := strings.TrimPrefix(f.Message, steps[len(steps)-1]+": ")
 		if f.Hint != "" {
 			message += "; " + f.Hint
 		}
-		out = append(out, mistake{Rule: ruleType, Path: f.Path, Message: message})
+		out = append(out, lint.Finding{ID: ruleType, Path: f.Path, Message: message})
 	}
 	return out, definition.JSON
 }

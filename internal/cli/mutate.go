@@ -19,7 +19,7 @@ import (
 func runMutations(ctx context.Context, o suiteOptions, args []string, out, notes io.Writer) (err error) {
 	switch {
 	case o.output != "text" && o.output != "json":
-		return &usageError{fmt.Errorf("--mutate: got -o %s, want table or json", o.output)}
+		return &usageError{fmt.Errorf("--mutate: got -o %s, want text or json", o.output)}
 	case o.update || o.run != "" || o.coverage.enabled():
 		return &usageError{errors.New("--mutate runs all cases again and again: got --update, --run or --coverage with it")}
 	case o.mutateLimit < 1:

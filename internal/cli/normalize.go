@@ -75,7 +75,7 @@ func normalize(ctx context.Context, o normalizeOptions, objects []string, stdin 
 	}
 	defer s.Close()
 	if len(bad) > 0 {
-		return fmt.Errorf("%s: %s", bad[0].Source, bad[0].Status.Message)
+		return fmt.Errorf("%s: %s", bad[0].doc, bad[0].Status.Message)
 	}
 	for i, d := range docs {
 		object, err := normalized(s, d, notes)

@@ -258,7 +258,7 @@ func updateSuite(s *suite.Suite, results []suite.Result, notes io.Writer) (bool,
 func printSuites(out io.Writer, format string, reports []suite.Report, reached *coverage.Report) error {
 	switch format {
 	case "json":
-		return printJSON(out, testReport{envelopeOf("TestReport"), reports, reached})
+		return printJSON(out, testReportOf(reports, reached))
 	case "junit":
 		return suite.WriteJUnit(out, reports)
 	case "sarif", "github":
@@ -316,18 +316,12 @@ func printSuites(out io.Writer, format string, reports []suite.Report, reached *
 // suiteReport returns the failures for build servers.
 func suiteReport(reports []suite.Report) *report.Report {
 	out := &report.Report{Command: "test", Version: server.Version().Program}
-	for _, r := range reports {
-		if r.Err != "" {
-			out.Cases = append(out.Cases, report.Case{File: r.File, Line: r.Line,
-				Findings: []report.Finding{{File: r.File, Line: r.Line, Column: r.Column, Level: report.Error, Rule: "Suite", Message: r.Err}}})
+	for _, r := range testReportOf(reports, nil).Results {
+		c := report.Case{Name: r.Case, File: r.File, Line: r.Line}
+		for _, f := range r.Findings {
+			c.Findings = append(c.Findings, report.Finding{File: f.File, Line: f.Line, Column: f.Column, Level: report.Error, Rule: f.ID, Message: f.Message})
 		}
-		for _, one := range r.Results {
-			c := report.Case{Name: one.Case, File: r.File, Line: one.Line}
-			for _, f := range one.Failures {
-				c.Findings = append(c.Findings, report.Finding{File: r.File, Line: one.Line, Level: report.Error, Rule: "Case", Message: f})
-			}
-			out.Cases = append(out.Cases, c)
-		}
+		out.Cases = append(out.Cases, c)
 	}
 	return out
 }

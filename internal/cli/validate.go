@@ -19,6 +19,7 @@ import (
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/settings"
 	"github.com/keelson-io/keelson/internal/source"
+	"github.com/keelson-io/keelson/lint"
 	"github.com/keelson-io/keelson/offline"
 )
 
@@ -293,7 +294,7 @@ func (v *validation) setAside(docs []manifest.Document) []manifest.Document {
 		if _, err := v.servers[0].Find(d); !errors.As(err, &unknown) || !unknown.Foreign {
 			return false
 		}
-		v.skipped = append(v.skipped, manifest.Skipped{Source: d.String(), Reason: "not an object: it has no metadata, and nothing defines its kind"})
+		v.skipped = append(v.skipped, d.Skip("not an object: it has no metadata, and nothing defines its kind"))
 		return true
 	})
 }
@@ -349,12 +350,12 @@ func (v *validation) judge(ctx context.Context, server *offline.Server, d manife
 	switch c := v.conflicts[d.String()]; {
 	case c == nil:
 	case c.Outside:
-		out.Warnings = append(out.Warnings, c.Text())
+		out.warn(ruleConflict, "", c.Text())
 	default:
 		out.add(d, ruleConflict, "", c.Text())
 	}
 	for _, k := range d.BooleanKeys() {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("%s:%d:%d: YAML reads the key %s as %s; if that is not meant, write %q", d.File, k.Line, k.Column, k.Written, k.Name, k.Written))
+		out.found(lint.Warning, k.Line, k.Column, ruleBooleanKey, k.Path, fmt.Sprintf("YAML reads the key %s as %s; if that is not meant, write %q", k.Written, k.Name, k.Written))
 	}
 	return out
 }
@@ -370,7 +371,7 @@ func (v *validation) further(ctx context.Context, server *offline.Server, out *v
 	if err != nil {
 		return
 	}
-	var wrong []mistake
+	var wrong []lint.Finding
 	reduced := d
 	if undecoded(more) {
 		var text []byte
@@ -386,17 +387,17 @@ func (v *validation) further(ctx context.Context, server *offline.Server, out *v
 	if strict {
 		out.strict(reduced, answer.Version)
 	} else {
-		out.Errors = nil
+		out.dropErrors()
 	}
 	for _, m := range wrong {
-		out.add(d, m.Rule, m.Path, m.Message)
+		out.add(d, m.ID, m.Path, m.Message)
 	}
 	if more.Refusal != nil {
-		known := len(out.Errors)
+		known := len(out.Findings)
 		out.refused(d, more.Refusal)
 		// What was left out for its type is not missing.
-		out.Errors = slices.Concat(out.Errors[:known], slices.DeleteFunc(slices.Clone(out.Errors[known:]), func(m mistake) bool {
-			return slices.ContainsFunc(wrong, func(w mistake) bool { return m.Path == w.Path })
+		out.Findings = slices.Concat(out.Findings[:known], slices.DeleteFunc(slices.Clone(out.Findings[known:]), func(f lint.Finding) bool {
+			return slices.ContainsFunc(wrong, func(w lint.Finding) bool { return f.Path == w.Path })
 		}))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-io/keelson/internal/settings"
 	"github.com/keelson-io/keelson/internal/source"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/lint"
 	"github.com/keelson-io/keelson/offline"
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/server"
@@ -26,16 +27,16 @@ import (
 
 // verdict is the server's answer for one object.
 type verdict struct {
-	Source     string            `json:"source"` // file, or file:line if it has several objects
+	File       string            `json:"file"`
+	Line       int               `json:"line"` // of the object's first line
 	APIVersion string            `json:"apiVersion,omitempty"`
 	Kind       string            `json:"kind,omitempty"`
 	Namespace  string            `json:"namespace,omitempty"`
 	Name       string            `json:"name,omitempty"`
-	Valid      bool              `json:"valid"`                // also true if the object was skipped
-	Skipped    string            `json:"skipped,omitempty"`    // why the object was not checked
-	Suppressed int               `json:"suppressed,omitempty"` // mistakes that the settings or the baseline drop
-	Errors     []mistake         `json:"errors,omitempty"`     // why it is not valid
-	Warnings   []string          `json:"warnings,omitempty"`
+	Valid      bool              `json:"valid"`                      // also true if the object was skipped
+	Skipped    string            `json:"skipped,omitempty"`          // why the object was not checked
+	Suppressed int               `json:"suppressed,omitempty"`       // findings that the settings or the baseline drop
+	Findings   []lint.Finding    `json:"findings"`                   // errors, which say why it is not valid, and warnings
 	Audit      map[string]string `json:"auditAnnotations,omitempty"` // those that policies add to the audit event
 	Status     *metav1.Status    `json:"status,omitempty"`           // the refusal, as the server would send it
 	Reasons    []schema.Reason   `json:"explanations,omitempty"`     // why rules refused the object, with --explain
@@ -43,16 +44,7 @@ type verdict struct {
 	doc manifest.Document
 }
 
-// mistake is one reason why an object is not valid, with its position in the file.
-type mistake struct {
-	Line    int    `json:"line"`             // in the file
-	Column  int    `json:"column,omitempty"` // 0 for a text that is not YAML
-	Rule    string `json:"rule"`             // ID of the mistake
-	Path    string `json:"path,omitempty"`   // of the field
-	Message string `json:"message"`
-}
-
-// Rules of mistakes that are not reasons or causes of a Status.
+// IDs of findings that are not reasons or causes of a Status.
 const (
 	ruleSyntax      = "Syntax"         // the text is neither YAML nor JSON
 	ruleUnknownKind = "UnknownKind"    // nothing defines the kind, or not in that version
@@ -61,11 +53,13 @@ const (
 	ruleType        = "WrongType"      // a value has the wrong type, so that the server cannot decode the object
 	ruleConflict    = "Conflict"       // a definition is described differently in another file
 	ruleNoVerdict   = "NoVerdict"      // there is no answer, for example because roles are missing
+	ruleWarning     = "Warning"        // the server stores the object with a warning
+	ruleBooleanKey  = "BooleanKey"     // YAML reads a key such as on as true
 )
 
 // verdictOf converts an answer to a verdict. err says why there is no answer.
 func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
-	v := verdict{Source: d.String(), doc: d, Valid: true}
+	v := verdict{File: d.File, Line: d.Line, doc: d, Valid: true, Findings: []lint.Finding{}}
 	if a != nil {
 		v.APIVersion, v.Kind, v.Namespace, v.Name = a.Version.APIVersion(), a.Version.Kind.Name, a.Namespace, a.Name
 	} else if s := offline.SubjectOf(d, ""); s.Kind != "" {
@@ -86,20 +80,28 @@ func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
 			}
 		}
 		v.Status = &status.BadRequest("%s", err).Status
+		if d.Err != nil {
+			line, column, message := syntaxError(d)
+			v.addAt(line, column, rule, "", message)
+			return v
+		}
 		v.add(d, rule, map[string]string{ruleUnknownKind: "apiVersion", ruleRemoved: "apiVersion"}[rule], err.Error())
 		return v
 	}
 	if a == nil {
 		return v
 	}
-	v.Warnings, v.Audit, v.Status, v.Reasons = a.Warnings, a.Annotations, a.Refusal, a.Reasons
+	v.Audit, v.Status, v.Reasons = a.Annotations, a.Refusal, a.Reasons
+	for _, w := range a.Warnings {
+		v.warn(ruleWarning, pathOf(w), w)
+	}
 	if a.Refusal != nil {
 		v.refused(d, a.Refusal)
 	}
 	return v
 }
 
-// refused adds a mistake for each cause of a refusal, or for its message.
+// refused adds an error for each cause of a refusal, or for its message.
 func (v *verdict) refused(d manifest.Document, s *metav1.Status) {
 	if s.Details == nil || len(s.Details.Causes) == 0 {
 		v.add(d, string(s.Reason), "", s.Message)
@@ -124,47 +126,83 @@ func ruleOf(c metav1.StatusCause) string {
 	return string(c.Type)
 }
 
-// drop removes the mistakes that the settings suppress or the baseline has. An object is valid without
-// others.
+// drop removes the findings that the settings suppress or the baseline has. An object is valid without
+// other errors.
 func (v *validation) drop(filter *settings.Filter) {
 	for i := range v.verdicts {
 		one := &v.verdicts[i]
-		before := len(one.Errors)
-		one.Errors = slices.DeleteFunc(one.Errors, func(m mistake) bool {
-			return filter.Drops(settings.Entry{ID: m.Rule, File: one.doc.File, Object: one.subject(), Path: m.Path})
+		before := len(one.Findings)
+		one.Findings = slices.DeleteFunc(one.Findings, func(f lint.Finding) bool {
+			return filter.Drops(settings.Entry{ID: f.ID, File: one.File, Object: one.subject(), Path: f.Path})
 		})
-		one.Suppressed = before - len(one.Errors)
-		if one.Suppressed > 0 && len(one.Errors) == 0 {
+		one.Suppressed = before - len(one.Findings)
+		if one.Suppressed > 0 && lint.Worst(one.Findings) != lint.Error {
 			one.Valid, one.Status = true, nil
 		}
 	}
 }
 
-// add adds a mistake and its position.
-func (v *verdict) add(d manifest.Document, rule, path, message string) {
+// add adds an error and its position.
+func (v *verdict) add(d manifest.Document, id, path, message string) {
+	path, line, column := positionOf(d, path)
+	v.addAt(line, column, id, path, message)
+}
+
+// addAt adds an error with a known position.
+func (v *verdict) addAt(line, column int, id, path, message string) {
+	v.Valid = false
+	v.found(lint.Error, line, column, id, path, message)
+}
+
+func (v *verdict) found(severity lint.Severity, line, column int, id, path, message string) {
+	v.Findings = append(v.Findings, lint.Finding{File: v.File, Line: line, Column: column, Severity: severity, ID: id, Path: path, Message: message})
+}
+
+// warn adds a warning and its position.
+func (v *verdict) warn(id, path, message string) {
+	path, line, column := positionOf(v.doc, path)
+	v.found(lint.Warning, line, column, id, path, message)
+}
+
+// positionOf returns the path in the document of a path in a server's answer, and its position.
+func positionOf(d manifest.Document, path string) (in string, line, column int) {
 	if h, ok := d.Head(); ok && h.APIVersion == apiextv1.SchemeGroupVersion.String() {
 		path = source.InCRD(path)
 	}
-	m := mistake{Rule: rule, Path: path, Message: message, Line: d.Line}
-	if d.Err == nil {
-		m.Line, m.Column = d.Position(path)
+	line, column = d.Position(path)
+	return path, line, column
+}
+
+// warnedField matches a warning about a field that begins with its path.
+var warnedField = regexp.MustCompile(`^([a-z][A-Za-z0-9]*(?:\.[A-Za-z0-9_-]+|\[[^]]*\])*): `)
+
+// pathOf returns the path of the field that a warning of a server names; "" if it names none.
+func pathOf(warning string) string {
+	for _, form := range []*regexp.Regexp{unknownField, warnedField} {
+		if m := form.FindStringSubmatch(warning); m != nil {
+			return m[1]
+		}
 	}
-	v.Valid = false
-	v.Errors = append(v.Errors, m)
+	return ""
 }
 
 // unknownField matches the complaint about an unknown or duplicate field.
 var unknownField = regexp.MustCompile(`^(?:unknown|duplicate) field "(.*)"$`)
 
-// strict replaces the mistakes of an object with unknown or duplicate fields: one for each of these.
+// dropErrors removes the errors.
+func (v *verdict) dropErrors() {
+	v.Findings = slices.DeleteFunc(v.Findings, func(f lint.Finding) bool { return f.Severity == lint.Error })
+}
+
+// strict replaces the errors of an object with unknown or duplicate fields: one for each of these.
 func (v *verdict) strict(d manifest.Document, version *kind.Version) {
-	v.Errors = nil
+	v.dropErrors()
 	for _, k := range d.DuplicateKeys() {
 		v.addAt(k.Line, k.Column, ruleStrict, k.Path, fmt.Sprintf("key %q is there already, in line %d", k.Key, k.First))
 	}
 	for _, complaint := range version.Strict(d.JSON) {
 		path := ""
-		if strings.HasPrefix(complaint, "duplicate field") && len(v.Errors) > 0 {
+		if strings.HasPrefix(complaint, "duplicate field") && lint.Worst(v.Findings) == lint.Error {
 			continue // the key has been named, with its position
 		}
 		if m := unknownField.FindStringSubmatch(complaint); m != nil {
@@ -177,19 +215,14 @@ func (v *verdict) strict(d manifest.Document, version *kind.Version) {
 	}
 }
 
-// addAt adds a mistake with a known position.
-func (v *verdict) addAt(line, column int, rule, path, message string) {
-	v.Valid = false
-	v.Errors = append(v.Errors, mistake{Rule: rule, Path: path, Message: message, Line: line, Column: column})
-}
-
-// text returns a mistake as a line: its path, unless the message has it, and its message.
-func (m *mistake) text() string {
-	message := source.Shorten(m.Message) // the server repeats all of a value
-	if m.Path == "" || m.Rule == ruleStrict || m.Rule == ruleUnknownKind || m.Rule == ruleRemoved {
+// lineOf returns a finding as a line: its path, unless the message has it, and its message.
+func lineOf(f *lint.Finding) string {
+	message := source.Shorten(f.Message) // the server repeats all of a value
+	switch {
+	case f.Path == "", f.Severity == lint.Warning, f.ID == ruleStrict, f.ID == ruleUnknownKind, f.ID == ruleRemoved:
 		return message
 	}
-	return m.Path + ": " + message
+	return f.Path + ": " + message
 }
 
 // subject returns kind and name of the object; "" if the document is not an object.
@@ -280,24 +313,16 @@ func (v *validation) printText(out io.Writer) error {
 		if subject != "" {
 			subject += ": "
 		}
-		fmt.Fprintf(&b, "%s: %s%s\n", one.Source, subject, word)
-		for _, m := range one.Errors {
-			at := fmt.Sprintf("%s:%d:%d: ", one.doc.File, m.Line, m.Column)
-			if m.Column == 0 { // the message has the position
-				at = ""
-			}
-			fmt.Fprintf(&b, "  %s%s\n", paint("1", at), strings.ReplaceAll(m.text(), "\n", "\n    "))
-		}
+		fmt.Fprintf(&b, "%s: %s%s\n", one.doc, subject, word)
+		printOf(&b, one.Findings, lint.Error, paint)
 		for _, line := range reasonLines(one.Reasons) {
 			fmt.Fprintf(&b, "    %s\n", line)
 		}
-		for _, w := range one.Warnings {
-			fmt.Fprintf(&b, "  %s %s\n", paint("33", "warning:"), w)
-		}
+		printOf(&b, one.Findings, lint.Warning, paint)
 	}
 	if !v.quiet {
 		for _, s := range v.skipped {
-			fmt.Fprintf(&b, "%s: skipped (%s)\n", s.Source, s.Reason)
+			fmt.Fprintf(&b, "%s: skipped (%s)\n", s, s.Reason)
 		}
 		if n := len(v.verdicts) + len(v.skipped); n > 1 {
 			valid, invalid, skipped := v.counts()
@@ -311,13 +336,31 @@ func (v *validation) printText(out io.Writer) error {
 	return err
 }
 
+// printOf writes the findings of a severity.
+func printOf(b *strings.Builder, findings []lint.Finding, severity lint.Severity, paint func(code, text string) string) {
+	for _, f := range findings {
+		if f.Severity != severity {
+			continue
+		}
+		at := fmt.Sprintf("%s:%d:", f.File, f.Line)
+		if f.Column > 0 {
+			at += fmt.Sprintf("%d:", f.Column)
+		}
+		what := ""
+		if severity == lint.Warning {
+			what = " " + paint("33", "warning:")
+		}
+		fmt.Fprintf(b, "  %s%s %s\n", paint("1", at), what, strings.ReplaceAll(lineOf(&f), "\n", "\n    "))
+	}
+}
+
 // unknownKinds groups the objects, two at least, that have no verdict because nothing defines their kind. The result has the indices of a
 // group for each of its objects.
 func (v *validation) unknownKinds() map[int][]int {
 	groups := map[string][]int{}
 	for i, one := range v.verdicts {
-		if len(one.Errors) == 1 && one.Errors[0].Rule == ruleUnknownKind && one.Kind != "" {
-			groups[one.Errors[0].Message] = append(groups[one.Errors[0].Message], i)
+		if len(one.Findings) == 1 && one.Findings[0].ID == ruleUnknownKind && one.Kind != "" {
+			groups[one.Findings[0].Message] = append(groups[one.Findings[0].Message], i)
 		}
 	}
 	out := map[int][]int{}
@@ -339,13 +382,13 @@ func (v *validation) printUnknown(b *strings.Builder, group []int, paint func(co
 	first := &v.verdicts[group[0]]
 	var places []string
 	for _, i := range group[:min(len(group), maxPlaces)] {
-		places = append(places, fmt.Sprintf("%s:%d", v.verdicts[i].doc.File, v.verdicts[i].doc.Line))
+		places = append(places, fmt.Sprintf("%s:%d", v.verdicts[i].File, v.verdicts[i].Line))
 	}
 	if len(group) > maxPlaces {
 		places = append(places, fmt.Sprintf("%d more", len(group)-maxPlaces))
 	}
 	fmt.Fprintf(b, "%d objects of kind %s: %s\n  %s; --ignore-missing leaves them out\n  %s\n", len(group), first.Kind, paint("31", "invalid"),
-		first.Errors[0].Message, strings.Join(places, ", "))
+		first.Findings[0].Message, strings.Join(places, ", "))
 }
 
 // reasonLines returns explanations as text.
@@ -371,12 +414,13 @@ func (v *validation) report() *report.Report {
 		if v.quiet && one.Valid {
 			continue
 		}
-		c := report.Case{Name: one.subject(), File: one.doc.File, Line: one.doc.Line, Skipped: one.Skipped}
-		for _, m := range one.Errors {
-			c.Findings = append(c.Findings, report.Finding{File: one.doc.File, Line: m.Line, Column: m.Column, Level: report.Error, Rule: m.Rule, Message: m.text()})
-		}
-		for _, w := range one.Warnings {
-			c.Findings = append(c.Findings, report.Finding{File: one.doc.File, Line: one.doc.Line, Level: report.Warning, Rule: "Warning", Message: w})
+		c := report.Case{Name: one.subject(), File: one.File, Line: one.Line, Skipped: one.Skipped}
+		for _, f := range one.Findings {
+			level := report.Error
+			if f.Severity == lint.Warning {
+				level = report.Warning
+			}
+			c.Findings = append(c.Findings, report.Finding{File: f.File, Line: f.Line, Column: f.Column, Level: level, Rule: f.ID, Message: lineOf(&f)})
 		}
 		r.Cases = append(r.Cases, c)
 	}

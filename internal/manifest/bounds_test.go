@@ -66,7 +66,7 @@ func TestLinksAndFIFOs(t *testing.T) {
 		}
 		reasons := map[string]string{}
 		for _, s := range in.Skipped {
-			reasons[strings.TrimPrefix(s.Source, dir+"/")] = s.Reason
+			reasons[strings.TrimPrefix(s.String(), dir+"/")] = s.Reason
 		}
 		for name, want := range map[string]string{"circle.yaml": "a link that leads nowhere", "sub/up.yaml": "a link to a folder; name the folder to check it",
 			"zero.yaml": "not a regular file", "fifo.yaml": "not a regular file"} {

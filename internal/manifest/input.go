@@ -36,8 +36,25 @@ type Options struct {
 
 // Skipped is a text in a folder that is not a manifest.
 type Skipped struct {
-	Source string `json:"source"` // file, or file:line
+	File   string `json:"file"`
+	Line   int    `json:"line,omitempty"` // of the text's first line; 0 means all of the file
 	Reason string `json:"reason"`
+}
+
+// Skip returns the document as a text that is not a manifest.
+func (d *Document) Skip(reason string) Skipped {
+	if d.Alone {
+		return Skipped{File: d.File, Reason: reason}
+	}
+	return Skipped{d.File, d.Line, reason}
+}
+
+// String returns the position: the file, and the line if the file has other texts, too.
+func (s Skipped) String() string {
+	if s.Line == 0 {
+		return s.File
+	}
+	return fmt.Sprintf("%s:%d", s.File, s.Line)
 }
 
 // Input has the documents of files and folders, and the texts in the folders that are not objects.
@@ -110,7 +127,7 @@ func (t *tally) split(files []string, stdin io.Reader, skipper func(file string,
 				skip := skipper(files[i], text)
 				for _, d := range Split(files[i], text) {
 					if reason := skip(&d); reason != "" {
-						parts[i].Skipped = append(parts[i].Skipped, Skipped{d.String(), reason})
+						parts[i].Skipped = append(parts[i].Skipped, d.Skip(reason))
 					} else {
 						parts[i].Documents = append(parts[i].Documents, d)
 					}
@@ -168,7 +185,7 @@ func (o Options) find(p string) (out found, err error) {
 	out.files = slices.DeleteFunc(out.files, func(file string) bool {
 		reason := unreadable(file)
 		if reason != "" {
-			out.skipped = append(out.skipped, Skipped{file, reason})
+			out.skipped = append(out.skipped, Skipped{File: file, Reason: reason})
 		}
 		return reason != ""
 	})

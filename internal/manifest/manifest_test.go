@@ -207,7 +207,7 @@ func TestFolders(t *testing.T) {
 			got = append(got, strings.TrimPrefix(d.String(), dir+"/"))
 		}
 		for _, s := range in.Skipped {
-			skipped = append(skipped, strings.TrimPrefix(s.Source, dir+"/")+": "+s.Reason)
+			skipped = append(skipped, strings.TrimPrefix(s.String(), dir+"/")+": "+s.Reason)
 		}
 		if !slices.Equal(got, c.want) || !slices.Equal(skipped, c.skipped) {
 			t.Errorf("%s:\n got %q\nwant %q\nskipped %q\n   want %q", c.path, got, c.want, skipped, c.skipped)

@@ -123,8 +123,8 @@ func (p *project) row(t *testing.T, bin string) (string, error) {
 	}
 	var v struct {
 		Results []struct {
-			Source string
-			Errors []struct{ Rule string }
+			File     string
+			Findings []struct{ ID string }
 		}
 		Skipped []struct{ Reason string }
 		Summary struct{ Valid, Invalid, Skipped int }
@@ -137,9 +137,9 @@ func (p *project) row(t *testing.T, bin string) (string, error) {
 		t.Errorf("%s: %d of %d objects skipped, want at most 5 %%", p.module, v.Summary.Skipped, all)
 	}
 	for _, r := range v.Results {
-		for _, e := range r.Errors {
-			if e.Rule == "NoVerdict" {
-				t.Errorf("%s: %s: no verdict", p.module, r.Source)
+		for _, f := range r.Findings {
+			if f.ID == "NoVerdict" {
+				t.Errorf("%s: %s: no verdict", p.module, r.File)
 			}
 		}
 	}
