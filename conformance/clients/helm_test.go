@@ -63,6 +63,7 @@ func TestHelm(t *testing.T) {
 	for _, version := range []string{"helm3", "helm4"} {
 		t.Run(version, func(t *testing.T) {
 			h := helm{start(t), programs[version], t.TempDir()}
+			h.testTemplates()
 			h.testInstall()
 			h.testUpgrade()
 			h.testRollback()
@@ -72,6 +73,24 @@ func TestHelm(t *testing.T) {
 }
 
 const shop = "testdata/shop"
+
+// testTemplates checks what the chart makes, as docs/start/manifests.md says.
+func (h helm) testTemplates() {
+	h.t.Helper()
+	for _, one := range []struct{ color, want string }{
+		{"blue", "Widget default/demo: valid"},
+		{"7", `:3: data.color: got the number 7, want a string; write "7"`},
+		{"7", `:3: spec.color: Invalid value: "integer": spec.color in body must be of type string: "integer"`},
+	} {
+		made := h.run("template", "demo", shop, "--set", "color="+one.color)
+		cmd := exec.Command(programs["keelson"], "validate", "-f", shop+"/crds/", "-")
+		cmd.Stdin = strings.NewReader(made)
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != (one.color == "blue") || !strings.Contains(string(out), one.want) {
+			h.t.Errorf("color %s: got %v, want %q in\n%s", one.color, err, one.want, out)
+		}
+	}
+}
 
 func (h helm) testInstall() {
 	h.t.Helper()
