@@ -60,7 +60,7 @@ sizes: ## packages and bytes of the released binary and of programs that use the
 	$(GO) test -count=1 -v -timeout=60m ./internal/sizes -release -cross | grep -avE '^=== '
 
 .PHONY: published
-published: ## validate and lint on the sources of twelve projects, which are downloaded; fails if docs/found.md has other figures; UPDATE=1 writes them
+published: ## validate and lint on the sources of other projects, which are downloaded; fails if docs/found.md or ci.md has other figures; UPDATE=1 writes them
 	$(GO) test -count=1 -v -timeout=60m ./internal/published -download $(if $(UPDATE),-update) | grep -avE '^=== '
 
 .PHONY: hooks

@@ -2,7 +2,7 @@
 // they say of them. It has tests only.
 package published
 
-// This file has the projects, and the table in docs/found.md.
+// This file has the projects, and the tables in docs/found.md and docs/ci.md.
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ import (
 
 var (
 	download = flag.Bool("download", false, "download the projects' modules, and run keelson on all files of them")
-	update   = flag.Bool("update", false, "write the table into docs/found.md")
+	update   = flag.Bool("update", false, "write the tables into docs/found.md and docs/ci.md")
 )
 
 // page has the table between two markers.
@@ -69,10 +69,7 @@ func TestPublished(t *testing.T) {
 	if !*download {
 		t.Skip("needs -download: make published")
 	}
-	bin := filepath.Join(t.TempDir(), "keelson")
-	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/keelson").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := build(t)
 	var b strings.Builder
 	b.WriteString("| module | with definitions of | objects | valid | not valid | skipped | templates | other texts | lint: definitions | findings |\n")
 	b.WriteString("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
@@ -84,6 +81,12 @@ func TestPublished(t *testing.T) {
 		t.Log(row)
 		b.WriteString(row + "\n")
 	}
+	writeTable(t, page, b.String())
+}
+
+// writeTable compares a table with the one between the markers of a page, or writes it with -update.
+func writeTable(t *testing.T, page, table string) {
+	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -93,14 +96,83 @@ func TestPublished(t *testing.T) {
 	switch {
 	case !ok || !closed:
 		t.Fatalf("%s: the markers of the table are missing", page)
-	case old == b.String():
+	case old == table:
 	case *update:
-		if err := os.WriteFile(page, []byte(before+begin+b.String()+end+after), 0o644); err != nil {
+		if err := os.WriteFile(page, []byte(before+begin+table+end+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("got other figures than %s; if they are right: make published UPDATE=1\n%s", page, b.String())
+		t.Errorf("got other figures than %s; if they are right: make published UPDATE=1\n%s", page, table)
 	}
+}
+
+// build builds keelson.
+func build(t *testing.T) (bin string) {
+	t.Helper()
+	bin = filepath.Join(t.TempDir(), "keelson")
+	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/keelson").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
+// verdicts is what keelson validate -o json prints.
+type verdicts struct {
+	Results []struct {
+		File, Kind string
+		Findings   []struct{ Severity, ID string }
+	}
+	Skipped []struct{ Reason string }
+	Summary struct{ Valid, Invalid, Skipped int }
+}
+
+// repositories are the projects of the table in docs/ci.md. Those that are not in projects use kinds of
+// very many others, for which they have no definitions.
+var repositories = []project{
+	find("sigs.k8s.io/gateway-api"), find("github.com/cert-manager/cert-manager"), find("sigs.k8s.io/cluster-api"), find("sigs.k8s.io/kueue"),
+	find("github.com/prometheus-operator/prometheus-operator"), find("sigs.k8s.io/karpenter"), {module: "github.com/argoproj/argo-cd/v3", version: "v3.4.0"},
+	find("github.com/kedacore/keda/v2"), find("github.com/kyverno/kyverno"), {module: "github.com/fluxcd/flux2/v2", version: "v2.9.5"},
+}
+
+// find returns one of projects.
+func find(module string) project {
+	return projects[slices.IndexFunc(projects, func(p project) bool { return p.module == module })]
+}
+
+// TestRepositories compares what keelson validate says of whole repositories, without any flag, with the table in docs/ci.md.
+func TestRepositories(t *testing.T) {
+	if !*download {
+		t.Skip("needs -download: make published")
+	}
+	bin := build(t)
+	var b strings.Builder
+	b.WriteString("| module | objects | valid | not valid | skipped | of unknown kinds | these kinds | other texts |\n")
+	b.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	for _, p := range repositories {
+		dir, err := folder(p.module + "@" + p.version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v verdicts
+		if err := run(bin, dir, &v, "validate", "-o", "json", "."); err != nil {
+			t.Fatal(err)
+		}
+		unknown, kinds := 0, map[string]bool{}
+		for _, r := range v.Results {
+			for _, f := range r.Findings {
+				switch f.ID {
+				case "UnknownKind":
+					unknown++
+					kinds[r.Kind] = true
+				case "NoVerdict":
+					t.Errorf("%s: %s: no verdict", p.module, r.File)
+				}
+			}
+		}
+		fmt.Fprintf(&b, "| %s %s | %d | %d | %d | %d | %d | %d | %d |\n", p.module, p.version, len(v.Results), v.Summary.Valid, v.Summary.Invalid-unknown,
+			v.Summary.Skipped, unknown, len(kinds), len(v.Skipped))
+	}
+	writeTable(t, "../../docs/ci.md", b.String())
 }
 
 // row returns the row of a project.
@@ -121,14 +193,7 @@ func (p *project) row(t *testing.T, bin string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var v struct {
-		Results []struct {
-			File     string
-			Findings []struct{ ID string }
-		}
-		Skipped []struct{ Reason string }
-		Summary struct{ Valid, Invalid, Skipped int }
-	}
+	var v verdicts
 	if err := run(bin, dir, &v, append(args, ".")...); err != nil {
 		return "", err
 	}
