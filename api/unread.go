@@ -63,7 +63,8 @@ func countUnread(q *request) (bool, error) {
 	return false, nil
 }
 
-// newTaker counts the answer. If there is no room for it, the stream is reset: an answer that says so would not be taken either.
+// newTaker returns a writer for an answer that its client may not read. If the user has too many of these, the stream is reset: the client would
+// not read a refusal either.
 func (q *request) newTaker() *taker {
 	t := &taker{ResponseWriter: q.w, unread: &q.h.unread, user: q.payer(), exempt: q.isAdministrators()}
 	if !t.unread.acquire(t.user, unreadAnswer, t.exempt) {

@@ -125,8 +125,8 @@ func (a *Auditor) Start(r *http.Request, id string, received time.Time, attrs *a
 	return rec
 }
 
-// StartOwn is Start for what the server does by itself: no request comes by the network, so that there
-// is no source address. path is that of a request that does the same.
+// StartOwn is Start for what a controller of the server does. There is no source address. path is that of a request
+// that would do the same.
 func (a *Auditor) StartOwn(path, agent string, attrs *authz.Attributes) *Record {
 	if a == nil {
 		return nil

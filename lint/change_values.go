@@ -285,7 +285,8 @@ func (p *pair) required() {
 	}
 }
 
-// lists compares list types, for which there is no ratcheting of single values.
+// lists compares list types and keys. An update of an object that breaks the new ones already is not refused; updates of others are, if they
+// break them.
 func (p *pair) lists() {
 	const forgiven = "forgiven only for objects that break it already"
 	atomic := func(t string) string {
