@@ -43,7 +43,7 @@ func (c *clientConn) Admit(caller api.Caller) api.Standing {
 	if c.known.Load() {
 		return api.Stays
 	}
-	// Not when it is accepted: that takes four system calls, and one that shows no user lives a second.
+	// Not when it is accepted: it takes four system calls, which matter in a flood of connections.
 	if t, ok := c.Conn.(*net.TCPConn); ok && c.kept.CompareAndSwap(false, true) {
 		t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true})
 	}

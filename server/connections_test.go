@@ -2,10 +2,12 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -386,6 +388,36 @@ func TestListenerClosesWhatHasNoRoom(t *testing.T) {
 	(<-accepted).Close()
 	limited.Close()
 	<-done
+}
+
+// TestListenerClosesWhatIsLeft holds that connections that were admitted and that nobody serves are closed with the listener.
+func TestListenerClosesWhatIsLeft(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCallers(t, 0, 0, 10)
+	l := c.all.limitListener(inner)
+	var clients []net.Conn
+	for range 3 {
+		conn, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		clients = append(clients, conn)
+	}
+	testkit.Eventually(t, "all are admitted", func() bool { return len(l.ready) == len(clients) })
+	l.Close()
+	for _, conn := range clients {
+		conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a connection is open after the listener: %v", err)
+		}
+	}
+	if len(c.all.open) != 0 {
+		t.Errorf("%d connections are left", len(c.all.open))
+	}
 }
 
 func TestConnectionsLeaveFiles(t *testing.T) {

@@ -55,14 +55,32 @@ func (l *limitListener) Accept() (net.Conn, error) {
 
 // Close implements net.Listener.
 func (l *limitListener) Close() error {
-	l.once.Do(func() { close(l.ended) })
+	l.end()
 	return l.Listener.Close()
+}
+
+// end closes the connections that nobody will accept any more.
+func (l *limitListener) end() {
+	l.once.Do(func() { close(l.ended) })
+	for {
+		select {
+		case conn := <-l.ready:
+			conn.Close()
+		default:
+			return
+		}
+	}
 }
 
 // hand gives a connection to Accept.
 func (l *limitListener) hand(conn *clientConn) {
 	select {
 	case l.ready <- conn:
+		select {
+		case <-l.ended: // perhaps after end has looked
+			l.end()
+		default:
+		}
 	case <-l.ended:
 		conn.Close()
 	}
@@ -74,7 +92,7 @@ func (l *limitListener) accept() {
 	for n := 1; ; n++ {
 		accepted, err := l.Listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
-			l.once.Do(func() { close(l.ended) })
+			l.end()
 			return
 		}
 		if err != nil { // too many open files, or a client that has gone
@@ -122,7 +140,8 @@ func (l *limitListener) help() {
 	for range acceptors - 1 {
 		all.Go(func() {
 			if err := l.acceptFrom(t); err != nil {
-				l.all.log.Warn("a connection cannot be accepted", "error", err)
+				// accept meets the same, and says it once for all helpers.
+				l.all.log.Debug("a helper cannot accept connections", "error", err)
 			}
 		})
 	}
