@@ -93,7 +93,7 @@ lint: ## staticcheck, with the reasons for what is off in staticcheck.conf
 unit: ## tests of the packages, but for those that "make race" runs, and for the end-to-end tests
 	$(GO) test -vet=off -p=3 $$($(GO) list ./... | grep -v /e2e | grep -vxF -f <($(GO) list $(RACE)))
 	$(GO) test -vet=off -run '^TestHeavy' $(HEAVY)
-	$(GO) test -vet=off -count=1 . ./internal/sizes ./internal/publicapi # ask go list, whose answer is not a part of a cached result's key
+	$(GO) test -vet=off -count=1 . ./internal/sizes ./internal/publicapi # they ask the go command: a cached result would not notice a new answer
 	cd bench && $(GO) test ./gate
 	cd attack && $(GO) vet . && $(GO) test .
 	cd keelsontest && $(GO) vet . && $(GO) test -count=1 .

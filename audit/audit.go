@@ -125,8 +125,8 @@ func (a *Auditor) Start(r *http.Request, id string, received time.Time, attrs *a
 	return rec
 }
 
-// StartOwn is Start for what a controller of the server does. There is no source address. path is that of a request
-// that would do the same.
+// StartOwn begins the record of a request that a controller of the server makes. It has no source address; path is the one
+// that a client would ask for.
 func (a *Auditor) StartOwn(path, agent string, attrs *authz.Attributes) *Record {
 	if a == nil {
 		return nil

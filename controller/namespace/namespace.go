@@ -52,7 +52,7 @@ const pause = 20 * time.Millisecond
 // API is the part of the API that the controller calls, as a client would.
 type API interface {
 	// DeleteAll deletes objects of a kind in a namespace: each calls its argument with their names. An object with
-	// finalizers is only marked for deletion. An object that is gone is no error.
+	// finalizers is only marked for deletion. It is not an error if an object no longer exists.
 	DeleteAll(ctx context.Context, k *kind.Kind, namespace string, each func(func(name string) error) error) error
 	// ModifyPart changes a subresource of an object. It returns the errors of fn unchanged.
 	ModifyPart(ctx context.Context, k *kind.Kind, namespace, name, subresource string, fn func(meta.Object) error) error

@@ -94,7 +94,7 @@ func givenText(name, value string, stdin io.Reader) ([]byte, error) {
 		return readOne(value, stdin)
 	}
 	if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(value)) && !strings.ContainsAny(value, "{[\"' ") {
-		return nil, fmt.Errorf("--var %s: there is no file %s; to give this text itself, quote it: --var '%s=\"%s\"'", name, value, name, value)
+		return nil, fmt.Errorf("--var %s: no file %s; if the value is the string %q, write --var '%s=\"%s\"'", name, value, value, name, value)
 	}
 	switch docs := manifest.Split("--var "+name, []byte(value)); len(docs) {
 	case 0:
