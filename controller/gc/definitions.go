@@ -32,9 +32,21 @@ type definitions struct {
 func (c *Controller) define(into definitions, e *store.Event) {
 	doc := jsondoc.Get()
 	defer doc.Release()
-	if c.crds.Storage.Load(doc, e.Value, e.Rev) == nil {
+	if c.readCRD(doc, e) == nil {
 		into.put(e.Key, doc.Root())
 	}
+}
+
+// readCRD decodes a stored CRD, in v1 or v1beta1. It does so without the schema of CRDs, which would convert the schemas in it each time
+// that the status changes.
+func (c *Controller) readCRD(doc *jsondoc.Doc, e *store.Event) error {
+	if jsondoc.Parse(doc, e.Value) == nil {
+		switch doc.Root().Get("apiVersion").Text() {
+		case "apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1":
+			return nil
+		}
+	}
+	return c.crds.Storage.Load(doc, e.Value, e.Rev)
 }
 
 // isCRD reports whether a key is that of a CRD.
@@ -60,6 +72,9 @@ func (d definitions) put(key string, crd jsondoc.Value) {
 		if v.Get("served").Bool() {
 			one.versions = append(one.versions, strings.Clone(v.Get("name").Text()))
 		}
+	}
+	if version := spec.Get("version").Text(); version != "" && len(one.versions) == 0 && !spec.Get("versions").Exists() {
+		one.versions = []string{strings.Clone(version)} // the first form of v1beta1
 	}
 	d.byKey[key], d.byKind[one.kind] = one, one
 }
