@@ -311,12 +311,44 @@ func (g *graph) waitingFor(n *node) iter.Seq[string] {
 	}
 }
 
-// words are texts of which every object that concerns the controller has one.
-var words = [][]byte{[]byte(`"ownerReferences"`), []byte(`"` + metav1.FinalizerDeleteDependents + `"`), []byte(`"` + metav1.FinalizerOrphanDependents + `"`)}
+// word is a text to find in stored objects, in two parts. rest begins with a character that is rare in them, because bytes.Index is as
+// fast as finding its first character.
+type word struct{ begin, rest []byte }
+
+var (
+	ownerReferences    = word{[]byte(`"owner`), []byte(`References"`)}
+	finalizers         = word{[]byte(`"finali`), []byte(`zers"`)}
+	foregroundDeletion = []byte(`"` + metav1.FinalizerDeleteDependents + `"`)
+	orphanDependents   = []byte(`"` + metav1.FinalizerOrphanDependents + `"`)
+)
+
+// in returns where a word first occurs in a text, -1 if nowhere.
+func (w word) in(text []byte) int {
+	for from := 0; ; {
+		i := bytes.Index(text[from:], w.rest)
+		if i < 0 {
+			return -1
+		}
+		from += i
+		if bytes.HasSuffix(text[:from], w.begin) {
+			return from - len(w.begin)
+		}
+		from += len(w.rest)
+	}
+}
+
+// concerns reports whether a JSON text may be an object that the controller keeps a node of.
+func concerns(raw []byte) bool {
+	if ownerReferences.in(raw) >= 0 {
+		return true
+	}
+	at := finalizers.in(raw)
+	return at >= 0 && (bytes.Contains(raw[at:], foregroundDeletion) || bytes.Contains(raw[at:], orphanDependents))
+}
 
 // parse returns the node of an object, nil if it needs none.
 func (c *Controller) parse(key string, raw []byte, rev int64) *node {
-	if len(raw) > 0 && raw[0] == '{' && !slices.ContainsFunc(words, func(w []byte) bool { return bytes.Contains(raw, w) }) {
+	if len(raw) > 0 && raw[0] == '{' && !concerns(raw) {
 		return nil
 	}
 	n := c.read(key, raw, rev)
@@ -397,7 +429,7 @@ const referenceBytes = 240
 // Memory returns how many bytes the graph keeps for an object, by its stored text. It may count too much for a text that has the words of owner
 // references elsewhere.
 func Memory(raw []byte) int64 {
-	from := bytes.Index(raw, words[0])
+	from := ownerReferences.in(raw)
 	if from < 0 {
 		return 0
 	}

@@ -98,3 +98,21 @@ func TestHeavyReferencesAreCounted(t *testing.T) {
 		t.Errorf("a graph of %d bytes counts for %d", kept, counted)
 	}
 }
+
+// TestConcerns holds that the bytes of an object say whether the controller needs a node of it, wherever their words occur.
+func TestConcerns(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"metadata":{"name":"a"}}`:                                                         false,
+		`{"metadata":{"ownerReferences":[]}}`:                                               true,
+		`{"data":{"otherReferences":"x"},"metadata":{"ownerReferences":[]}}`:                true,
+		`{"data":{"otherReferences":"x","References":"y","ownerReferences ":"z"}}`:          false,
+		`{"metadata":{"finalizers":["demo.io/a"]}}`:                                         false,
+		`{"metadata":{"finalizers":["orphan"]}}`:                                            true,
+		`{"data":{"sizers":"orphan"},"metadata":{"finalizers":["a","foregroundDeletion"]}}`: true,
+		`{"data":{"sizers":"orphan"}}`:                                                      false,
+	} {
+		if got := concerns([]byte(text)); got != want {
+			t.Errorf("concerns(%s) = %v, want %v", text, got, want)
+		}
+	}
+}
