@@ -145,14 +145,17 @@ func (r *Registry) change(group, plural string, next func(*Kind) *Kind) {
 
 // Lookup returns the kind with that group and plural, nil if there is none.
 func (s *Snapshot) Lookup(group, plural string) *Kind {
+	if !s.fixed.groups[group] {
+		k, _ := s.sorted.Get(sortKey(group, plural))
+		return k
+	}
 	i, found := slices.BinarySearchFunc(s.fixed.sorted, group, func(k *Kind, group string) int {
 		return cmp.Or(strings.Compare(k.Group, group), strings.Compare(k.Plural, plural))
 	})
-	if found {
-		return s.fixed.sorted[i]
+	if !found {
+		return nil
 	}
-	k, _ := s.sorted.Get(sortKey(group, plural))
-	return k
+	return s.fixed.sorted[i]
 }
 
 // Len returns the number of kinds.
