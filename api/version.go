@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"sync"
 
 	"github.com/keelson-io/keelson/internal/negotiation"
 	"github.com/keelson-io/keelson/status"
@@ -41,13 +42,17 @@ type Version struct {
 // program is the version of a release, which the linker sets; otherwise it is empty.
 var program string
 
+// buildInfo is what the program was built from. It is parsed once: the record of each write of a
+// controller names the program.
+var buildInfo = sync.OnceValues(debug.ReadBuildInfo)
+
 // ProgramVersion returns the version of this program: that of the release, of its module, or the
 // commit that it was built from.
 func ProgramVersion() string {
 	if program != "" {
 		return program
 	}
-	info, ok := debug.ReadBuildInfo()
+	info, ok := buildInfo()
 	if ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return info.Main.Version
 	}
@@ -71,7 +76,7 @@ func (v Version) Fill() Version {
 	set(&v.GoVersion, runtime.Version())
 	set(&v.Compiler, runtime.Compiler)
 	set(&v.Platform, runtime.GOOS+"/"+runtime.GOARCH)
-	if info, ok := debug.ReadBuildInfo(); ok {
+	if info, ok := buildInfo(); ok {
 		for _, s := range info.Settings {
 			switch s.Key {
 			case "vcs.revision":
