@@ -24,6 +24,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -422,11 +423,9 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.Close()
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var workers sync.WaitGroup
-	for _, run := range append(append(s.authz.workers(), s.controllers...), s.renew, s.issuers.Run, s.files.Run, s.sweepRegularly) {
+	for _, run := range s.authz.workers() {
 		workers.Go(func() { run(work) })
 	}
-	workers.Go(crd.Prepare)
-	workers.Go(func() { s.memory.Run(work) })
 	s.crds.Begin(work)
 	workers.Go(func() {
 		if err := s.crds.Run(work); err != nil {
@@ -434,7 +433,6 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	})
 	all := newConnections(openFiles(), s.memory.Shares().Pending, api.StallLimit(s.config.RequestTimeout), s.logger)
-	workers.Go(func() { all.lookForStalls(work.Done()) })
 	s.identity.trusted.onChange(all.closeUntrusted)
 	go func() {
 		if err := s.http.ServeTLS(corkListener{all.limitListener(s.listener)}, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
@@ -443,15 +441,17 @@ func (s *Server) Run(ctx context.Context) error {
 	}()
 	s.logger.Info("ready", "url", "https://"+s.Addr(), "kubeconfig", s.KubeconfigPath(),
 		"took", time.Since(s.started).Round(time.Millisecond))
+	workers.Go(func() { s.memory.Run(work) })
+	workers.Go(func() { all.lookForStalls(work.Done()) })
 	workers.Go(func() { s.endWithStore(work) })
 	workers.Go(func() { s.serveProbes(work) })
 	workers.Go(func() { s.followFormat(work) })
-	for _, run := range s.background {
-		workers.Go(func() { run(work) })
-	}
 	if s.encryption != nil && s.config.EncryptionReload {
 		workers.Go(func() { s.encryption.run(work) })
 	}
+	workers.Go(crd.Prepare)
+	last := []func(context.Context){s.renew, s.issuers.Run, s.files.Run, s.sweepRegularly}
+	workers.Go(func() { startInTurn(work, &workers, slices.Concat(s.background, s.controllers, last)) })
 	var failed error
 	select {
 	case <-ctx.Done():
@@ -466,6 +466,21 @@ func (s *Server) Run(ctx context.Context) error {
 		failed = err
 	}
 	return failed
+}
+
+// startPause is how long the next controller waits when one has started.
+const startPause = 2 * time.Millisecond
+
+// startInTurn starts what runs until ctx ends. All controllers at once have many objects to create at the first start, and requests that
+// have waited for the server would wait for them, too.
+func startInTurn(ctx context.Context, workers *sync.WaitGroup, runs []func(context.Context)) {
+	for _, run := range runs {
+		workers.Go(func() { run(ctx) })
+		select {
+		case <-time.After(startPause):
+		case <-ctx.Done(): // the others see it, too
+		}
+	}
 }
 
 // fail makes Run stop with an error. Only the first call counts.
