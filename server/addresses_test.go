@@ -261,6 +261,10 @@ func TestServicesAreTakenOver(t *testing.T) {
 	// An address that a client takes from a service comes back.
 	r.must("DELETE", addressesPath+"/10.9.8.2", "")
 	r.until("the address is back", func() bool { return r.addresses() == want })
+	r.until("the controller protects the default range", func() bool {
+		_, text := r.call(r.client, "GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes", "")
+		return strings.Contains(text, servicecidr.Finalizer)
+	})
 	r.must("DELETE", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes", "")
 	r.until("the default range stays, because services have addresses of it", func() bool {
 		_, text := r.call(r.client, "GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes", "")
