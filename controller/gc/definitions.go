@@ -66,14 +66,14 @@ func (d definitions) put(key string, crd jsondoc.Value) {
 	one := &definition{
 		kind:       groupKind{group, strings.Clone(kind)},
 		prefix:     group + "/" + spec.Get("names").Get("plural").Text(),
-		namespaced: spec.Get("scope").Text() == "Namespaced",
+		namespaced: spec.Get("scope").Text() != "Cluster", // v1beta1 may have no scope
 	}
 	for _, v := range spec.Get("versions").Items() {
 		if v.Get("served").Bool() {
 			one.versions = append(one.versions, strings.Clone(v.Get("name").Text()))
 		}
 	}
-	if version := spec.Get("version").Text(); version != "" && len(one.versions) == 0 && !spec.Get("versions").Exists() {
+	if version := spec.Get("version").Text(); version != "" && spec.Get("versions").Len() == 0 {
 		one.versions = []string{strings.Clone(version)} // the first form of v1beta1
 	}
 	d.byKey[key], d.byKind[one.kind] = one, one

@@ -45,9 +45,9 @@ func tree(rev int64, scope, accepted string) store.Event {
 	return written(rev, crdKey, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"trees.demo.io"},"spec":{"group":"demo.io","scope":%q,"names":{"plural":"trees"},"versions":[{"name":"v1","served":true},{"name":"v2","served":false}]},"status":{"acceptedNames":{"kind":%q}}}`, scope, accepted)
 }
 
-// beta is a CRD as the first releases of v1beta1 stored it, with one version.
-func beta(rev int64) store.Event {
-	return written(rev, crdKey, `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","metadata":{"name":"trees.demo.io"},"spec":{"group":"demo.io","scope":"Cluster","names":{"plural":"trees"},"version":"v1"},"status":{"acceptedNames":{"kind":"Tree"}}}`)
+// beta is a CRD as the first releases of v1beta1 stored it, with one version. scope is its member, or nothing.
+func beta(rev int64, scope string) store.Event {
+	return written(rev, crdKey, `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","metadata":{"name":"trees.demo.io"},"spec":{"group":"demo.io",%s"names":{"plural":"trees"},"version":"v1"},"status":{"acceptedNames":{"kind":"Tree"}}}`, scope)
 }
 
 func leaf(rev int64, name, version string) store.Event {
@@ -69,7 +69,8 @@ func TestKindsThatAreGoneAlready(t *testing.T) {
 		"another kind":          {nil, slices.Concat([]store.Event{tree(1, "Cluster", "Tree")}, ends("demo.io/bushes/t")), false},
 		"names not accepted":    {nil, slices.Concat([]store.Event{tree(1, "Cluster", "")}, ends("demo.io/trees/t")), false},
 		"accepted later":        {nil, slices.Concat([]store.Event{tree(1, "Cluster", ""), tree(1, "Cluster", "Tree")}, ends("demo.io/trees/t")), true},
-		"stored in v1beta1":     {nil, slices.Concat([]store.Event{beta(1)}, ends("demo.io/trees/t")), true},
+		"stored in v1beta1":     {nil, slices.Concat([]store.Event{beta(1, `"scope":"Cluster",`)}, ends("demo.io/trees/t")), true},
+		"v1beta1, no scope":     {nil, slices.Concat([]store.Event{beta(1, "")}, ends("demo.io/trees/n/t")), true},
 		"renamed":               {nil, slices.Concat([]store.Event{tree(1, "Cluster", "Tree"), tree(1, "Cluster", "Bush")}, ends("demo.io/trees/t")), false},
 		"listed":                {[]store.Event{leaf(2, "served", "v1"), leaf(3, "unserved", "v2"), tree(1, "Cluster", "Tree")}, ends("demo.io/trees/t")[2:], true},
 		"deleted before leaves": {nil, []store.Event{tree(1, "Cluster", "Tree"), deleted(2, crdKey), leaf(3, "served", "v1"), leaf(4, "unserved", "v2"), deleted(5, "demo.io/trees/t")}, false},
