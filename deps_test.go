@@ -74,7 +74,7 @@ var arrows = map[string]string{
 	"authn/externalsigner":   "authn/serviceaccount",
 	"authn/serviceaccount":   "authn",
 	"authn/webhook":          "authn internal/kubehook internal/reloads internal/weakcert",
-	"audit":                  "authn authz internal/kubehook internal/reloads internal/weakcert",
+	"audit":                  "authn authz internal/kubehook internal/reloads internal/weakcert jsondoc",
 	"authz":                  "authn",
 	"authz/match":            "authz authz/partial cel",
 	"authz/config":           "authz/match internal/configfile",

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -153,8 +152,8 @@ func (l *log) encode(e *Event) ([]byte, error) {
 	if l.format == FormatLegacy {
 		return []byte(legacy(e) + "\n"), nil
 	}
-	line, err := json.Marshal(e)
-	return append(line, '\n'), err
+	text, err := encode(e)
+	return append(text, '\n'), err
 }
 
 // write appends lines to the file.

@@ -115,8 +115,6 @@ func OpenWebhook(c WebhookConfig, m *Metrics, logger *slog.Logger) (Backend, err
 		wait: c.MaxWait, deliver: h.send, release: h.Close})}, nil
 }
 
-func encode(e *Event) ([]byte, error) { return json.Marshal(e) }
-
 // list is an EventList of encoded events.
 type list struct {
 	metav1.TypeMeta
