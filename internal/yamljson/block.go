@@ -3,7 +3,7 @@ package yamljson
 import (
 	"bytes"
 	"slices"
-	"strings"
+	"sync"
 )
 
 // This file converts the part of YAML that most manifests are written in: block mappings and lists
@@ -26,7 +26,9 @@ func block(text []byte) (json []byte, ok bool) {
 	if len(text) > maxBlock {
 		return nil, false
 	}
-	b := blocks{rest: text, nodes: make([]blockNode, 0, 1+len(text)/16)}
+	b := blockPool.Get().(*blocks)
+	defer b.release()
+	b.rest = text
 	// A document of another form, such as a scalar, is rare, and the library's errors are upstream's.
 	if !b.next() || b.line == nil || b.indent != 0 {
 		return nil, false
@@ -35,9 +37,19 @@ func block(text []byte) (json []byte, ok bool) {
 	if !ok || b.line != nil {
 		return nil, false
 	}
-	p := printer{b: make([]byte, 0, len(text)+len(text)/4)}
-	b.print(&p, root)
-	return p.b, true
+	b.print(root)
+	return bytes.Clone(b.out.b), true
+}
+
+// blockPool has readers whose memory is used again: their nodes and their JSON take several times as
+// much as the JSON of one document.
+var blockPool = sync.Pool{New: func() any { return new(blocks) }}
+
+// release gives the reader back to the pool, without references to the text.
+func (b *blocks) release() {
+	clear(b.nodes)
+	*b = blocks{nodes: b.nodes[:0], out: printer{b: b.out.b[:0]}}
+	blockPool.Put(b)
 }
 
 // blockKind is the kind of a node.
@@ -65,6 +77,7 @@ type blocks struct {
 	line   []byte // the current line without its indentation; nil at the end of the text
 	indent int
 	nodes  []blockNode
+	out    printer // of the JSON
 }
 
 // blockChars are the characters of texts that are read here, as a set of ASCII characters. Tabs,
@@ -73,6 +86,12 @@ var blockChars = charSet(" !\"$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTU
 
 // keyChars are the characters of keys. None of them needs an escape in JSON.
 var keyChars = charSet("-./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
+
+// numberChars are the characters of numbers and times.
+var numberChars = charSet("0123456789_.eE+-:TtZz ")
+
+// escapedChars are those of blockChars that JSON, as Go writes it, escapes.
+var escapedChars = charSet(`"\&<>`)
 
 // charSet returns the bytes of a text as a set.
 func charSet(all string) (set [256]bool) {
@@ -236,7 +255,14 @@ func isWord(s []byte) bool {
 	if len(s) > 5 {
 		return false
 	}
-	switch strings.ToLower(string(s)) {
+	var space [5]byte
+	lower := space[:copy(space[:], s)]
+	for i, c := range lower {
+		if c >= 'A' && c <= 'Z' {
+			lower[i] = c | 0x20
+		}
+	}
+	switch string(lower) {
 	case "y", "n", "yes", "no", "on", "off", "true", "false", "null":
 		return true
 	}
@@ -288,7 +314,7 @@ func (b *blocks) digits(s []byte) (self int32, ok bool) {
 	number, other := true, bytes.Count(s, []byte(".")) > 1 // 1.14.2 is a text
 	for _, c := range s {
 		number = number && c >= '0' && c <= '9'
-		other = other || bytes.IndexByte([]byte("0123456789_.eE+-:TtZz "), c) < 0
+		other = other || !numberChars[c]
 	}
 	switch {
 	case number && len(s) <= 18 && (s[0] != '0' || len(s) == 1):
@@ -300,11 +326,11 @@ func (b *blocks) digits(s []byte) (self int32, ok bool) {
 }
 
 // print appends a node as JSON, with sorted keys.
-func (b *blocks) print(p *printer, at int32) {
-	n := &b.nodes[at]
+func (b *blocks) print(at int32) {
+	n, p := &b.nodes[at], &b.out
 	switch n.kind {
 	case blockText:
-		p.text(string(n.text)) // a text can always be printed
+		b.printText(n.text)
 	case blockPlain:
 		p.b = append(p.b, n.text...)
 	case blockEmptyM:
@@ -317,24 +343,44 @@ func (b *blocks) print(p *printer, at int32) {
 			if c != n.first {
 				p.b = append(p.b, ',')
 			}
-			b.print(p, c)
+			b.print(c)
 		}
 		p.b = append(p.b, ']')
 	case blockMap:
 		var space [16]int32
-		members := space[:0]
-		for c := n.first; c != 0; c = b.nodes[c].next {
-			members = append(members, c)
-		}
-		slices.SortFunc(members, func(x, y int32) int { return bytes.Compare(b.nodes[x].key, b.nodes[y].key) })
 		p.b = append(p.b, '{')
-		for i, c := range members {
+		for i, c := range b.sorted(n, space[:0]) {
 			if i > 0 {
 				p.b = append(p.b, ',')
 			}
 			p.b = append(append(append(p.b, '"'), b.nodes[c].key...), '"', ':')
-			b.print(p, c)
+			b.print(c)
 		}
 		p.b = append(p.b, '}')
 	}
+}
+
+// sorted appends the children of a mapping to members, sorted by key.
+func (b *blocks) sorted(n *blockNode, members []int32) []int32 {
+	byKey := func(x, y int32) int { return bytes.Compare(b.nodes[x].key, b.nodes[y].key) }
+	isSorted := true
+	for c := n.first; c != 0; c = b.nodes[c].next {
+		isSorted = isSorted && (c == n.first || byKey(members[len(members)-1], c) < 0)
+		members = append(members, c)
+	}
+	if !isSorted {
+		slices.SortFunc(members, byKey)
+	}
+	return members
+}
+
+// printText appends a text as JSON.
+func (b *blocks) printText(s []byte) {
+	for _, c := range s {
+		if escapedChars[c] {
+			b.out.text(string(s)) // a text can always be printed
+			return
+		}
+	}
+	b.out.b = append(append(append(b.out.b, '"'), s...), '"')
 }

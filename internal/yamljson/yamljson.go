@@ -74,7 +74,7 @@ func Any(ctx context.Context, text []byte, strict bool) (json []byte, duplicates
 
 // convert is JSON. If emptied is set, a list becomes an empty one.
 func convert(ctx context.Context, text []byte, strict, emptied bool) (json []byte, duplicates, err error) {
-	if n := indicators(text); n > MaxIndicators {
+	if n := boundedIndicators(text); n > MaxIndicators {
 		if opened(text) > MaxDepth {
 			return nil, nil, errDepth
 		}
@@ -229,6 +229,15 @@ func opened(text []byte) int {
 		longest = max(longest, run)
 	}
 	return longest
+}
+
+// boundedIndicators is [indicators], or 0 for a text that is too short to have more than
+// MaxIndicators.
+func boundedIndicators(text []byte) int {
+	if len(text) <= MaxIndicators {
+		return 0
+	}
+	return indicators(text)
 }
 
 // indicators returns how many characters of a text may separate values, also of those in quotes
