@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -110,13 +111,28 @@ func mayHaveBooleanKeys(text []byte) bool {
 		if at < 0 {
 			return false
 		}
-		word := bytes.TrimRight(rest[max(0, at-8):at], " ")
-		word = word[bytes.LastIndexAny(word, " \n\t{,?-")+1:]
-		if len(word) > 0 && len(word) <= len("False") && words[string(word)] != "" {
+		if isWordLast(rest[max(0, at-8):at]) {
 			return true
 		}
 		rest = rest[at+1:]
 	}
+}
+
+// isWordLast reports whether a text ends with one of the words, and spaces after it.
+func isWordLast(text []byte) bool {
+	end := len(text)
+	for end > 0 && text[end-1] == ' ' {
+		end--
+	}
+	start := end
+	for start > 0 && strings.IndexByte(" \n\t{,?-", text[start-1]) < 0 {
+		// Nearly all keys end with other letters, or are longer.
+		if start == end && strings.IndexByte("yYnNsSoOfFeE", text[start-1]) < 0 || end-start == len("False") {
+			return false
+		}
+		start--
+	}
+	return words[string(text[start:end])] != ""
 }
 
 // Scalar returns the characters of a scalar; "" if there is none at the path.
