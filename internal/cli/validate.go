@@ -339,7 +339,7 @@ func (v *validation) judge(ctx context.Context, server *offline.Server, d manife
 		return verdictOf(d, nil, err)
 	}
 	r := &offline.Request{Operation: v.operation, Object: &d, Namespace: v.namespace, Subresource: v.subresource, FieldValidation: v.fieldValidation, User: v.user, Explain: v.explain}
-	if v.operation == "" || v.operation == offline.Update {
+	if len(v.before) > 0 && (v.operation == "" || v.operation == offline.Update) {
 		r.Old = v.before[offline.SubjectOf(d, v.namespace)]
 	}
 	answer, err := server.Do(ctx, r)
@@ -347,7 +347,7 @@ func (v *validation) judge(ctx context.Context, server *offline.Server, d manife
 	if answer != nil && answer.Refusal != nil && answer.Refusal.Code == http.StatusBadRequest {
 		v.further(ctx, server, &out, *r, answer)
 	}
-	switch c := v.conflicts[d.String()]; {
+	switch c := v.conflictOf(d); {
 	case c == nil:
 	case c.Outside:
 		out.warn(ruleConflict, "", c.Text())
@@ -358,6 +358,14 @@ func (v *validation) judge(ctx context.Context, server *offline.Server, d manife
 		out.found(lint.Warning, k.Line, k.Column, ruleBooleanKey, k.Path, fmt.Sprintf("YAML reads the key %s as %s; if that is not meant, write %q", k.Written, k.Name, k.Written))
 	}
 	return out
+}
+
+// conflictOf returns the conflict of a definition; nil if there is none.
+func (v *validation) conflictOf(d manifest.Document) *offline.Conflict {
+	if len(v.conflicts) == 0 {
+		return nil
+	}
+	return v.conflicts[d.String()]
 }
 
 // further adds the mistakes that a server does not report, because it cannot decode the object: those

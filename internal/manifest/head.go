@@ -39,8 +39,9 @@ func (d *Document) HasMetadata() bool {
 // setHead reads the head of the document.
 func (d *Document) setHead() {
 	d.head = nil
-	var doc jsondoc.Doc
-	if d.Err != nil || jsondoc.Parse(&doc, d.JSON) != nil || doc.Root().Kind() != jsondoc.Object {
+	doc := jsondoc.Get()
+	defer doc.Release()
+	if d.Err != nil || jsondoc.Parse(doc, d.JSON) != nil || doc.Root().Kind() != jsondoc.Object {
 		return
 	}
 	version, kind := doc.Root().Get("apiVersion"), doc.Root().Get("kind")

@@ -174,15 +174,19 @@ func (o Options) find(p string) (out found, err error) {
 		}()
 	}
 	info, err := os.Stat(p)
+	isRegular := map[string]bool{}
 	switch {
 	case err == nil && !info.IsDir():
 		return found{files: []string{p}, named: true}, nil
 	case err == nil:
-		out.files, err = o.below(p)
+		out.files, err = o.below(p, isRegular)
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(p, "*?[{"):
 		out.files, err = o.glob(p)
 	}
 	out.files = slices.DeleteFunc(out.files, func(file string) bool {
+		if isRegular[file] {
+			return false
+		}
 		reason := unreadable(file)
 		if reason != "" {
 			out.skipped = append(out.skipped, Skipped{File: file, Reason: reason})
@@ -212,8 +216,8 @@ func unreadable(file string) string {
 }
 
 // below returns the files below a folder that is not hidden or excluded. It does not follow links to
-// folders.
-func (o Options) below(folder string) ([]string, error) {
+// folders. It adds those that the folder lists as regular files to isRegular, unless that is nil.
+func (o Options) below(folder string, isRegular map[string]bool) ([]string, error) {
 	var files []string
 	err := filepath.WalkDir(folder, func(f string, e fs.DirEntry, err error) error {
 		switch {
@@ -224,6 +228,9 @@ func (o Options) below(folder string) ([]string, error) {
 				return fs.SkipDir
 			}
 		case !e.IsDir() && isManifest(f):
+			if isRegular != nil && e.Type().IsRegular() {
+				isRegular[f] = true
+			}
 			if files = append(files, f); len(files) > MaxFiles {
 				return fmt.Errorf("%s: more than %d files below it: name a smaller folder, or leave some out with --exclude", folder, MaxFiles)
 			}
@@ -260,7 +267,7 @@ func (o Options) glob(pattern string) ([]string, error) {
 		case !info.IsDir():
 			files = append(files, f)
 		case !strings.Contains(pattern, "**"): // otherwise the files match, too
-			below, err := o.below(f)
+			below, err := o.below(f, nil)
 			if err == nil {
 				files = append(files, below...)
 			}

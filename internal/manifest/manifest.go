@@ -207,7 +207,7 @@ func (t *tally) read(file string, stdin io.Reader) ([]byte, error) {
 // ReadFile returns the text of a file, or of stdin for "-". It does not wait for somebody to write to
 // a FIFO.
 func ReadFile(file string, stdin io.Reader) ([]byte, error) {
-	fifo := false
+	fifo, size := false, 0
 	if file != "-" {
 		f, err := os.OpenFile(file, os.O_RDONLY|nonblock, 0)
 		if err != nil {
@@ -219,8 +219,12 @@ func ReadFile(file string, stdin io.Reader) ([]byte, error) {
 			return nil, err
 		}
 		fifo, stdin = info.Mode()&fs.ModeNamedPipe != 0, f
+		size = int(min(info.Size(), maxFile))
 	}
-	text, err := io.ReadAll(io.LimitReader(stdin, maxFile+1))
+	var b bytes.Buffer
+	b.Grow(size + bytes.MinRead) // so that it does not grow again before the end is found
+	_, err := b.ReadFrom(io.LimitReader(stdin, maxFile+1))
+	text := b.Bytes()
 	switch {
 	case err == nil && len(text) > maxFile:
 		err = fmt.Errorf("%s: got more than %d bytes", file, maxFile)
@@ -270,26 +274,25 @@ func Split(file string, text []byte) []Document {
 func splitYAML(file string, text []byte) []Document {
 	var docs []Document
 	start, line := 1, 0
-	var part []byte
+	from, to := 0, 0 // of the document in text
 	size := 0
 	flush := func() {
-		d, ok := fromYAML(file, start, part)
+		d, ok := fromYAML(file, start, text[from:to:to])
 		if size += len(d.JSON); size > maxJSON && ok {
 			d.JSON, d.Err = nil, fmt.Errorf("%s:%d: the documents up to this one become more than %d bytes of JSON", file, d.Line, maxJSON)
 		}
 		if ok {
 			docs = append(docs, d)
 		}
-		part = nil
 	}
 	for l := range bytes.Lines(text) {
 		line++
 		rest, parts := separator(l)
 		if parts {
 			flush()
-			start = line
+			start, from = line, to+len(l)-len(rest)
 		}
-		part = append(part, rest...)
+		to += len(l)
 	}
 	flush()
 	return docs
@@ -298,6 +301,9 @@ func splitYAML(file string, text []byte) []Document {
 // separator reports whether a line separates documents, and returns the rest of the line, with
 // which a document may begin. "..." ends a document (YAML 1.2, section 9.1).
 func separator(line []byte) (rest []byte, parts bool) {
+	if line[0] != '-' && line[0] != '.' {
+		return line, false
+	}
 	for _, mark := range []string{"---", "..."} {
 		rest, ok := bytes.CutPrefix(line, []byte(mark))
 		if ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0) {
