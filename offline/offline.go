@@ -10,7 +10,8 @@
 //
 // # Invariants
 //
-//   - Nothing here decides about an object. The result is the answer of the server's API.
+//   - Nothing here decides about an object. The result is the answer of the server's API, or of the
+//     verb that the API calls.
 //   - The objects of a request that are there already (Old, Given) are put into the store as they are: they need not be valid.
 //   - Namespaces that nobody described exist and have no labels but their name.
 //
@@ -50,6 +51,8 @@ type Server struct {
 	unused  []string          // warnings of the last request: messageExpressions that failed
 	ensured map[string]bool   // namespaces that exist
 	roles   bool              // roles decide what users may do
+
+	alwaysSend bool // no request takes the fast path; for tests
 
 	validated func(*kind.Version, validation.Validated) // of the request in progress, or nil
 }

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -92,11 +94,31 @@ func (s *Server) do(ctx context.Context, r *Request) (answer *Answer, err error)
 	s.ensureNamespace(ctx, q)
 	restore, err := s.arrange(ctx, q)
 	defer func() { err = errors.Join(err, restore()) }()
-	if err == nil {
+	if err == nil && !s.tryCreate(ctx, q) {
 		err = s.send(ctx, q)
 	}
 	return &q.answer, err
 }
+
+// tryCreate makes a create without HTTP, which is more than twice as fast. ok is false if the
+// request must be sent: see [server.Local.TryCreate].
+func (s *Server) tryCreate(ctx context.Context, q *call) (ok bool) {
+	if q.operation != Create || q.User != nil || q.Validated != nil || s.alwaysSend {
+		return false
+	}
+	s.unused = nil
+	s.local.Asked()
+	object, ok := s.local.TryCreate(ctx, q.answer.Version, q.answer.Namespace, q.Object.JSON, q.fieldValidation())
+	if !ok || s.local.Asked() != "" || len(s.unused) > 0 {
+		return false
+	}
+	q.answer.Object = object
+	q.duplicates()
+	return true
+}
+
+// fieldValidation returns how unknown and duplicate fields are treated.
+func (q *call) fieldValidation() string { return cmp.Or(q.FieldValidation, "Warn") }
 
 // call is a request in progress.
 type call struct {
@@ -347,17 +369,14 @@ func (s *Server) request(ctx context.Context, q *call) (*http.Request, error) {
 		query.Set(meta.ExplainParameter, meta.ExplainJSON)
 	}
 	if q.operation != Delete {
-		query.Set("fieldValidation", q.FieldValidation)
-		if q.FieldValidation == "" {
-			query.Set("fieldValidation", "Warn")
-		}
+		query.Set("fieldValidation", q.fieldValidation())
 	}
 	r, err := http.NewRequestWithContext(ctx, method, path+"?"+query.Encode(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	r.RequestURI = r.URL.RequestURI()
-	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {"keelson"}}
+	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {server.LocalAgent}}
 	q.User.ask(r.Header)
 	return r, nil
 }

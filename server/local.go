@@ -101,6 +101,20 @@ func (l *Local) open(ctx context.Context, c LocalConfig) error {
 // ServeHTTP answers a request.
 func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.server.handler.ServeHTTP(w, r) }
 
+// LocalAgent is the User-Agent that requests to a Local should have. It names the field manager.
+const LocalAgent = "keelson"
+
+// TryCreate makes a dry run of the create of a custom resource by the administrator, without HTTP.
+// namespace is "" in cluster scope. If ok is false, the caller sends a request: see
+// [objects.Verbs.TryCreate].
+func (l *Local) TryCreate(ctx context.Context, v *kind.Version, namespace string, body []byte, validation string) (object []byte, ok bool) {
+	if l.guard.byRoles.Load() || l.Kinds().Lookup(v.Kind.Group, v.Kind.Plural) != v.Kind {
+		return nil, false
+	}
+	ref := objects.Ref{Kind: v.Kind, Version: v, Namespace: namespace}
+	return l.server.objects.TryCreate(ctx, administrator.User, LocalAgent, ref, body, validation)
+}
+
 // Kinds returns the kinds that are served.
 func (l *Local) Kinds() *kind.Snapshot { return l.server.kinds.Load() }
 
