@@ -7,9 +7,10 @@ import (
 )
 
 // This file converts the part of YAML that most manifests are written in: block mappings and lists
-// of plain and quoted scalars on one line, in ASCII. It gives up where it is not certain that the
-// library would say the same: flow style, block scalars, anchors, tags, escapes, scalars that may be
-// floats or times, repeated keys. FuzzEqualsUpstream and FuzzBlock hold it equal to the library.
+// of plain and quoted scalars on one line, and lists of such scalars in brackets, in ASCII. It gives
+// up where it is not certain that the library would say the same: other flow style, block scalars,
+// anchors, tags, escapes, scalars that may be floats or times, repeated keys. FuzzEqualsUpstream and
+// FuzzBlock hold it equal to the library.
 
 // maxBlock is the length in bytes of a text that is converted here. Longer ones are left to the
 // library, which looks at its context.
@@ -159,7 +160,7 @@ func (b *blocks) mapping(indent, depth int) (self int32, ok bool) {
 			return 0, false
 		}
 		var child int32
-		if len(rest) > 0 {
+		if rest = withoutComment(rest); len(rest) > 0 {
 			child, ok = b.scalar(rest)
 			// A deeper line would continue the scalar.
 			if !ok || !b.next() || b.indent > indent {
@@ -218,7 +219,7 @@ func (b *blocks) list(indent, depth int) (self int32, ok bool) {
 				return 0, false
 			}
 		} else {
-			child, ok = b.scalar(item)
+			child, ok = b.scalar(withoutComment(item))
 			if !ok || !b.next() || b.indent > indent {
 				return 0, false
 			}
@@ -269,8 +270,74 @@ func isWord(s []byte) bool {
 	return false
 }
 
-// scalar adds a scalar on one line.
+// withoutComment cuts a value before the spaces and the comment at its end. A list in brackets is
+// left as it is: see flowList.
+func withoutComment(s []byte) []byte {
+	if len(s) == 0 || s[0] == '[' {
+		return s
+	}
+	at := 0 // the comment is behind it
+	if s[0] == '"' || s[0] == '\'' {
+		at = 1 + bytes.IndexByte(s[1:], s[0])
+		if at == 0 || at+1 < len(s) && !isEnd(s[at+1:]) {
+			return s
+		}
+		return s[:at+1]
+	}
+	if s[0] == '#' {
+		return nil
+	}
+	if at = bytes.Index(s, []byte(" #")); at < 0 {
+		return s
+	}
+	return bytes.TrimRight(s[:at], " ")
+}
+
+// isEnd reports whether the rest of a line after a value has only spaces, and a comment after them.
+func isEnd(rest []byte) bool {
+	comment := bytes.TrimLeft(rest, " ")
+	return len(comment) == 0 || comment[0] == '#' && rest[0] == ' '
+}
+
+// flowList adds a list in brackets that ends on its line. Its items are quoted scalars, and plain
+// ones of the characters of keys.
+func (b *blocks) flowList(s []byte) (self int32, ok bool) {
+	self = b.add(blockNode{kind: blockList})
+	last := int32(0)
+	for s = bytes.TrimLeft(s[1:], " "); ; s = bytes.TrimLeft(s[1:], " ") {
+		end := 0
+		if len(s) > 0 && (s[0] == '"' || s[0] == '\'') {
+			end = 2 + bytes.IndexByte(s[1:], s[0])
+		} else {
+			for end < len(s) && keyChars[s[end]] {
+				end++
+			}
+		}
+		if end < 1 || end == 1 && (s[0] == '"' || s[0] == '\'') {
+			return 0, false
+		}
+		child, ok := b.scalar(s[:end])
+		if !ok {
+			return 0, false
+		}
+		b.link(self, last, child)
+		last = child
+		s = bytes.TrimLeft(s[end:], " ")
+		switch {
+		case len(s) > 0 && s[0] == ',':
+		case len(s) > 0 && s[0] == ']':
+			return self, isEnd(s[1:])
+		default:
+			return 0, false
+		}
+	}
+}
+
+// scalar adds a scalar on one line, or a list in brackets.
 func (b *blocks) scalar(s []byte) (self int32, ok bool) {
+	if len(s) == 0 {
+		return 0, false
+	}
 	switch c := s[0]; {
 	// In quotes, only escapes, line breaks and doubled quotes mean something else than themselves.
 	case c == '"' || c == '\'':
@@ -283,6 +350,8 @@ func (b *blocks) scalar(s []byte) (self int32, ok bool) {
 		return b.add(blockNode{kind: blockEmptyM}), true
 	case string(s) == "[]":
 		return b.add(blockNode{kind: blockEmptyL}), true
+	case c == '[':
+		return b.flowList(s)
 	case c >= '0' && c <= '9':
 		return b.digits(s)
 	case !isLetter(c) && c != '/' && c != '_':

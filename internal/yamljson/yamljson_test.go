@@ -60,6 +60,11 @@ var blockTexts = []string{
 	"a:\n- b:\n  - c\n  - d\n", "a:\n- b:\n- c\n", "  a: 1\n", "a: |\n  b\n", "a: &b c\nd: *b", "a: !!str 1", "a: [b, c]", "a: {b: c}", "? a\n: b", "a: b\n---\nc: d", "a: b\n...\n",
 	"%YAML 1.1\n---\na: b", "a : b", "a:b", "a:", "a: <b>&", "a: b\tc", "a: \x01", "a: é", "a: b\r\n", "\ufeffa: b", "a: `b`", "a: @b", "a: %b", "a: ,b", "a: b,", "a: _1", "a: /b", "a: .b",
 	"a: 1_000", "a: 0x1F", "a: 1 b", "a: 9_9m", "a: 1.", "a: 1..2", "a: 1.2.3e4", "a.b/c-d_e: f", "-a: b", "a: b\n# c\n  # d\n", "a:\n# c\n  b: c\n", "a: b\n\n\n  c: d",
+	"a: [b, \"c d\", 'e,f',8080, true,null, g/h] # c\nb: 1", "a: [b]#c", "a: [b] c", "a: [b,]", "a: [,b]", "a: [ ]", "a: [b", "a: [b: c]", "a: [\"b\": c]", "a: [\"b\\\"\"]",
+	"a: ['b''c']", "a: [b c]", "a: [1.5]", "a: [on]", "a: [2001-01-01]", "a: [[b]]", "a: [b, [c]]", "a: [-]", "a: [--b]", "a: [*b]", "a: [\"b\" c]", "a:\n- [b, c]\n- d # e\n", "a: [b]: c",
+	"a: [b]\n  c\n", "a: [b,\n  c]\n", "a: [\"b # c\"]", "a: [b #c]\n", "a: [b, #c\n d]\n",
+	"a: # b\n  c: d # e\n  f: \"g\"   # \"h\"\n  i: 'j # k'\n  l: 1 # m\n  n: {} # o\n", "a: \"b\"#c", "a: \"b\\\" # c\"", "a: 'b'' # c'", "a: b: # c", "a: b # c: d", "a: b  #\n", "a: #\n- b\n",
+	"a:\n- # b\n  c: d\n", "a: b #\n  c\n", "a: \"b\" #\n  c\n", "a: b# c", "a: 'b' 'c' # d", "a: | # b\n  c\n", "a: # b\nc: d\n", "a:  # b\n  # c\n  d\n",
 	"a: \"b\" c", "a: \"b\"\"c\"", "a: 'b'c'", "a: \"b\n  c\"\n", "a: b\na: c\n", "<<: b", "a: =", "a: yes please", "a: nO", "a: -", "a: - b", "a:  b  \n", "a:\n - b\n - c\nd: e\n",
 }
 
