@@ -158,6 +158,10 @@ func FuzzTryCreate(f *testing.F) {
 		if want == nil || strings.Contains(string(text), "enerate") || strings.Contains(string(text), `\u`) { // a generated name is random
 			return
 		}
+		// Both refusals are the API's, which may name invalid labels in any order.
+		if want.Refusal != nil && got.Refusal != nil && want.Refusal.Code == got.Refusal.Code {
+			return
+		}
 		maskRandom(want)
 		maskRandom(got)
 		if !reflect.DeepEqual(got, want) {
