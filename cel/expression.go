@@ -133,6 +133,9 @@ func (x *Expression) Tree() *ast.AST { return x.tree }
 // none.
 func (x *Expression) SchemaOf(variable string) *Type { return x.lang.words.Schemas[variable] }
 
+// LenientPresence reports whether has(x.f) is false if x cannot have members ([LanguageOptions.LenientPresence]).
+func (x *Expression) LenientPresence() bool { return !x.lang.words.Strict }
+
 // Position returns the line and the column of a part of the expression, both from 1.
 func (x *Expression) Position(part ast.Expr) (line, column int) {
 	at := x.tree.SourceInfo().GetStartLocation(part.ID())

@@ -11,12 +11,15 @@ const (
 	stringNode
 	boolNode
 	numberNode // with or without a fraction
+	nullNode
 )
 
 // place is a JSON value in a row.
 type place struct {
 	base string // SQL of a JSON value, or of the column
 	path string // SQLite: the path of the value below base; "" is base itself
+	// bound: the path has a constant of the expression, and is a parameter.
+	bound bool
 	// type_ and atom are SQL of the type and the scalar of an item that a list yields in SQLite.
 	type_, atom string
 }
@@ -31,11 +34,19 @@ type database interface {
 	prefix() string
 	// column returns the place of the documents.
 	column(name string) place
-	// text returns a parameter, number the digits of an integer.
+	// flat returns the value of a column with another type than JSON, and the condition that it has one. raw is the column itself if
+	// its values compare with integers as they are.
+	flat(column string, k kind) (text, guard, raw string)
+	// text, integer and double return parameters. rawInteger is an integer that compares with a column of the type BigInt.
 	text(s string) string
+	integer(i int64) string
+	rawInteger(i int64) string
+	double(f float64) string
+	// number returns the digits of an integer that is no constant of the expression.
 	number(i int64) string
-	// member returns the place of a member; false if the dialect cannot name it.
-	member(p place, name string) (place, bool)
+	// member returns the place of a member; false if the dialect cannot name it. A constant name is a constant of the expression, and
+	// becomes a parameter.
+	member(p place, name string, constant bool) (place, bool)
 	// item returns the place of an item of an array.
 	item(p place, i int) place
 	// hasType returns the condition that the value exists and has that type.
@@ -49,11 +60,17 @@ type database interface {
 	asBool(p place) string
 	// asInt returns an integer and the condition that the value is one of 64 bits.
 	asInt(p place) (text, guard string)
+	// asDouble returns the number nearest to a JSON number. It is only meaningful if hasType(p, numberNode).
+	asDouble(p place) string
+	// nearest returns the double nearest to an integer.
+	nearest(number string) string
 	// size returns the number of items of a list or of members of an object.
 	size(p place, n node) string
 	// list returns a table with a row for each item of an array under an alias, and the item's place.
 	// The table is empty if the value is not an array.
 	list(p place, alias string) (from string, item place)
+	// listOrKeys is list of the items of an array, or of the keys of an object.
+	listOrKeys(p place, alias string) (from string, item place)
 	// entries returns a table with a row for each entry of an object, the key, and the value's place.
 	entries(p place, alias string) (from, key string, value place)
 	// bytesOrder returns text in the order of its bytes, for comparisons.

@@ -22,7 +22,8 @@ type operand struct {
 
 	// names are the names of the members from the document to the place; nil if the place is below an
 	// item of a list or in another variable.
-	names []string
+	names  []string
+	column string // with the document
 
 	// entry is the value of a key that a macro takes from the map at ofMap.
 	entry *operand
@@ -38,6 +39,9 @@ type operand struct {
 
 // operand translates a path.
 func (t *translator) operand(e ast.Expr) (operand, error) {
+	if o, ok := t.columnOf(e); ok && !isPresenceTest(e) {
+		return o, nil
+	}
 	switch e.Kind() {
 	case ast.IdentKind:
 		for s := t.scope; s != nil; s = s.outer {
@@ -47,9 +51,13 @@ func (t *translator) operand(e ast.Expr) (operand, error) {
 				return bound, nil
 			}
 		}
-		return operand{}, t.refuse(e, e.AsIdent(), "only the variable of the document is translated")
+		if v, ok := t.values[e.AsIdent()]; ok {
+			constant, err := t.constant(e, v)
+			return operand{value: &constant}, err
+		}
+		return operand{}, t.refuse(e, e.AsIdent(), "no column has this variable")
 	case ast.SelectKind:
-		if e.AsSelect().IsTestOnly() {
+		if isPresenceTest(e) {
 			break
 		}
 		parent, err := t.operand(e.AsSelect().Operand())
@@ -62,6 +70,9 @@ func (t *translator) operand(e ast.Expr) (operand, error) {
 	}
 	return operand{}, t.refuse(e, "expression", "only paths in the document are translated here")
 }
+
+// isPresenceTest reports whether e is has(x.f).
+func isPresenceTest(e ast.Expr) bool { return e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() }
 
 // calledOperand translates x.?f, x["k"] and x.?f.orValue([]).
 func (t *translator) calledOperand(e ast.Expr) (operand, error) {
@@ -80,7 +91,7 @@ func (t *translator) calledOperand(e ast.Expr) (operand, error) {
 		child.optional = true
 		if !parent.optional && parent.schema != nil {
 			// The optional part begins here: what it is selected from must be there.
-			child.guard = and(parent.guard, t.isObject(parent))
+			child.guard = and(parent.guard, t.mayHaveMembers(parent))
 		}
 		return child, err
 	case operators.Index:
@@ -108,13 +119,14 @@ func (t *translator) indexed(e ast.Expr, parent operand, index ast.Expr) (operan
 	if parent.schema == nil || parent.optional || parent.isEmptyIfAbsent {
 		return operand{}, t.refuse(e, "[]", "only lists and maps of the document are translated")
 	}
-	if key, ok := literalString(index); ok && parent.schema.Kind == cel.Map {
-		return t.entry(e, parent, key)
+	isDyn := isDynamic(parent.schema)
+	if key, ok := literalString(index); ok && (isDyn || parent.schema.Kind == cel.Map) {
+		return t.entry(e, parent, key, true)
 	}
-	if index.Kind() == ast.LiteralKind && parent.schema.Kind == cel.List && parent.schema.Elem != nil {
+	if index.Kind() == ast.LiteralKind && (isDyn || parent.schema.Kind == cel.List && parent.schema.Elem != nil) {
 		if i, ok := index.AsLiteral().(types.Int); ok && i >= 0 && i < maxIndex {
 			guard := and(parent.guard, t.db.hasType(parent.place, arrayNode)) // in PostgreSQL, a scalar is its item 0
-			return operand{place: t.db.item(parent.place, int(i)), schema: parent.schema.Elem, guard: guard, nullCounts: true}, nil
+			return operand{place: t.db.item(parent.place, int(i)), schema: elem(parent.schema), guard: guard, nullCounts: true}, nil
 		}
 	}
 	if index.Kind() == ast.IdentKind && parent.schema.Kind == cel.Map {
@@ -148,10 +160,10 @@ func (t *translator) member(e ast.Expr, parent operand, field string) (operand, 
 	if parent.schema == nil || parent.isEmptyIfAbsent {
 		return operand{}, t.refuse(e, field, "the value has no members with types")
 	}
-	switch parent.schema.Kind {
-	case cel.Map:
-		return t.entry(e, parent, field)
-	case cel.Object:
+	switch {
+	case parent.schema.Kind == cel.Map, isDynamic(parent.schema):
+		return t.entry(e, parent, field, false)
+	case parent.schema.Kind == cel.Object:
 	default:
 		return operand{}, t.refuse(e, field, "the value has no members with types")
 	}
@@ -163,18 +175,19 @@ func (t *translator) member(e ast.Expr, parent operand, field string) (operand, 
 	if f == nil || f.Type == nil {
 		return operand{}, t.refuse(e, field, "the schema gives it no type")
 	}
-	child, err := t.child(e, parent, name, f.Type)
+	child, err := t.child(e, parent, name, f.Type, false)
 	child.present = t.db.existsNotNull(child.place)
 	child.absent = "(" + child.present + ") IS NOT TRUE"
 	return child, err
 }
 
-// entry translates the selection of a key from a map.
-func (t *translator) entry(e ast.Expr, parent operand, key string) (operand, error) {
-	if parent.schema.Elem == nil {
+// entry translates the selection of a key from a map. constant says that the key is a constant of the expression.
+func (t *translator) entry(e ast.Expr, parent operand, key string, constant bool) (operand, error) {
+	schema := elem(parent.schema)
+	if schema == nil {
 		return operand{}, t.refuse(e, key, "the schema gives it no type")
 	}
-	child, err := t.child(e, parent, key, parent.schema.Elem)
+	child, err := t.child(e, parent, key, schema, constant)
 	child.nullCounts = true
 	child.present = t.db.exists(child.place)
 	child.absent = "(" + child.present + ") IS NOT TRUE"
@@ -182,17 +195,18 @@ func (t *translator) entry(e ast.Expr, parent operand, key string) (operand, err
 }
 
 // child returns the member of parent with that name in the document.
-func (t *translator) child(e ast.Expr, parent operand, name string, schema *cel.Type) (operand, error) {
-	p, ok := t.db.member(parent.place, name)
+func (t *translator) child(e ast.Expr, parent operand, name string, schema *cel.Type, constant bool) (operand, error) {
+	p, ok := t.db.member(parent.place, name, constant)
 	if !ok {
 		return operand{}, t.refuse(e, name, "this database cannot name the member")
 	}
 	guard := parent.guard
 	if parent.optional {
 		// A parent that is absent makes the child absent. One of another type is an error.
-		guard = and(guard, or(parent.absent, t.isObject(parent)))
+		guard = and(guard, or(parent.absent, t.mayHaveMembers(parent)))
 	}
 	child := operand{place: p, schema: schema, guard: guard, optional: parent.optional}
+	child.column = parent.column
 	if parent.names != nil {
 		child.names = append(slices.Clone(parent.names), name)
 	}

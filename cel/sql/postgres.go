@@ -18,8 +18,12 @@ func (d postgres) text(s string) string { return d.params.add(s) + "::text" }
 
 func (d postgres) number(i int64) string { return "(" + strconv.FormatInt(i, 10) + ")::numeric" }
 
-func (d postgres) member(p place, name string) (place, bool) {
-	return place{base: "(" + p.base + " -> " + d.text(name) + ")"}, true
+func (d postgres) member(p place, name string, constant bool) (place, bool) {
+	text := "'" + name + "'"
+	if constant || !isPlain(name) {
+		text = d.text(name)
+	}
+	return place{base: "(" + p.base + " -> " + text + ")"}, true
 }
 
 func (d postgres) item(p place, i int) place {
@@ -27,7 +31,7 @@ func (d postgres) item(p place, i int) place {
 }
 
 func (d postgres) hasType(p place, n node) string {
-	names := [...]string{objectNode: "object", arrayNode: "array", stringNode: "string", boolNode: "boolean", numberNode: "number"}
+	names := [...]string{objectNode: "object", arrayNode: "array", stringNode: "string", boolNode: "boolean", numberNode: "number", nullNode: "null"}
 	return "jsonb_typeof(" + p.base + ") = '" + names[n] + "'"
 }
 
@@ -44,6 +48,29 @@ func (d postgres) asInt(p place) (text, guard string) {
 	return n, "(scale(" + n + ") = 0 AND " + n + int64Range + ")"
 }
 
+// asDouble keeps numbers away from the cast that it refuses: those beyond the largest double, and those that round to zero.
+func (d postgres) asDouble(p place) string {
+	n := "(" + p.base + ")::numeric"
+	return "(CASE WHEN jsonb_typeof(" + p.base + ") <> 'number' THEN NULL WHEN abs(" + n + ") >= 1.7976931348623158e308 THEN NULL WHEN abs(" + n +
+		") <= 2.4703282292062327e-324 THEN 0 ELSE (" + n + ")::float8 END)"
+}
+
+func (d postgres) integer(i int64) string { return d.rawInteger(i) + "::numeric" }
+
+func (d postgres) rawInteger(i int64) string { return d.params.add(i) + "::bigint" }
+
+func (d postgres) double(f float64) string { return d.params.add(f) + "::float8" }
+
+func (d postgres) nearest(number string) string { return "(" + number + ")::float8" }
+
+func (d postgres) flat(column string, k kind) (text, guard, raw string) {
+	guard = column + " IS NOT NULL"
+	if k == intKind {
+		return column + "::numeric", guard, column
+	}
+	return column, guard, ""
+}
+
 func (d postgres) size(p place, n node) string {
 	if n == arrayNode {
 		return "(CASE jsonb_typeof(" + p.base + ") WHEN 'array' THEN jsonb_array_length(" + p.base + ")::numeric END)"
@@ -54,6 +81,11 @@ func (d postgres) size(p place, n node) string {
 func (d postgres) list(p place, alias string) (from string, item place) {
 	return "jsonb_array_elements(CASE jsonb_typeof(" + p.base + ") WHEN 'array' THEN " + p.base + " ELSE '[]' END) AS " + alias + "(v)",
 		place{base: alias + ".v"}
+}
+
+func (d postgres) listOrKeys(p place, alias string) (from string, item place) {
+	return "jsonb_array_elements(CASE jsonb_typeof(" + p.base + ") WHEN 'array' THEN " + p.base + " WHEN 'object' THEN " +
+		"(SELECT coalesce(jsonb_agg(k), '[]') FROM jsonb_object_keys(" + p.base + ") AS k) ELSE '[]' END) AS " + alias + "(v)", place{base: alias + ".v"}
 }
 
 func (d postgres) entries(p place, alias string) (from, key string, value place) {

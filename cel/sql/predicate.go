@@ -62,21 +62,54 @@ func (t *translator) comparison(e ast.Expr, op string, args []ast.Expr) (truth, 
 	if err != nil {
 		return truth{}, err
 	}
-	if a.kind != b.kind {
-		return truth{}, t.refuse(e, op, "the two values have different types")
+	if !t.areComparable(a, b) {
+		return truth{}, t.refuse(e, op, "it is not translated for values of these types")
 	}
 	return t.compare(op, a, b), nil
 }
 
-// compare compares two scalars of one type.
+// areComparable reports whether compare knows the types of two scalars.
+func (t *translator) areComparable(a, b value) bool {
+	if a.kind == dynKind || b.kind == dynKind {
+		return a.kind != b.kind
+	}
+	isNumber := func(v value) bool { return v.kind == intKind || v.kind == doubleKind }
+	return a.kind == b.kind && a.kind != nullKind || isNumber(a) && isNumber(b)
+}
+
+// compare compares two scalars that areComparable.
 func (t *translator) compare(op string, a, b value) truth {
+	switch {
+	case a.kind == dynKind:
+		return t.compareDynamic(op, a, b)
+	case b.kind == dynKind:
+		return t.compareDynamic(mirrored[op], b, a)
+	}
+	return t.compareTyped(op, a, b)
+}
+
+// compareTyped compares two scalars with types.
+func (t *translator) compareTyped(op string, a, b value) truth {
+	switch {
+	case a.kind == nullKind || b.kind == nullKind:
+		if op != "=" {
+			return truth{never, never}
+		}
+		return truth{yes: and(a.guard, b.guard), no: never}
+	case a.kind == doubleKind && b.kind == intKind:
+		b.text, b.raw = t.db.nearest(b.text), ""
+	case a.kind == intKind && b.kind == doubleKind:
+		a.text, a.raw = t.db.nearest(a.text), ""
+	case a.kind == intKind && a.raw != "" && b.raw != "":
+		a.text, b.text = a.raw, b.raw
+	}
 	left := a.text
 	if a.kind == stringKind {
 		left = t.db.bytesOrder(left)
 	}
 	guard := and(a.guard, b.guard)
 	if op == "<>" {
-		return t.compare("=", a, b).swap()
+		return t.compareTyped("=", a, b).swap()
 	}
 	if op == "=" {
 		return truth{yes: and(t.contained(a, b), guard, left+" = "+b.text), no: and(guard, left+" <> "+b.text)}
@@ -97,7 +130,7 @@ func (t *translator) contained(a, b value) string {
 	for _, name := range slices.Backward(a.names) {
 		document = "{" + string(jsondoc.AppendQuoted(nil, name)) + ":" + document + "}"
 	}
-	return t.db.containsDocument(t.column, document)
+	return t.db.containsDocument(a.column, document)
 }
 
 // membership translates x in list, and key in map.
@@ -117,10 +150,10 @@ func (t *translator) membership(e ast.Expr, args []ast.Expr) (truth, error) {
 	if err != nil {
 		return truth{}, err
 	}
-	if v.kind != a.kind {
-		return truth{}, t.refuse(e, "in", "the items have another type")
+	if !t.areComparable(v, a) || list.item.entry != nil && a.kind == dynKind {
+		return truth{}, t.refuse(e, "in", "it is not translated for items of this type")
 	}
-	same := t.compare("=", v, value{kind: a.kind, text: a.text})
+	same := t.compare("=", v, value{kind: a.kind, text: a.text, place: a.place})
 	if list.item.entry != nil {
 		// The value of the key is read, too, and is an error if it has another type.
 		typed, err := t.isTyped(args[1], *list.item.entry)
@@ -147,7 +180,7 @@ func (t *translator) oneOf(e ast.Expr, a value, list ast.ListExpr) (truth, error
 		if err != nil {
 			return truth{}, err
 		}
-		if b.kind != a.kind || b.guard != "" {
+		if !t.areComparable(a, b) || b.guard != "" {
 			return truth{}, t.refuse(item, "in", "only constants of the same type are translated")
 		}
 		same := t.compare("=", a, b)
@@ -166,6 +199,7 @@ func (t *translator) textTest(e ast.Expr, fn string, args []ast.Expr) (truth, er
 	if err != nil {
 		return truth{}, err
 	}
+	a, b = t.as(stringKind, a), t.as(stringKind, b)
 	if a.kind != stringKind || b.kind != stringKind {
 		return truth{}, t.refuse(e, fn, "it is not translated for arguments of these types")
 	}
@@ -200,14 +234,6 @@ func (t *translator) isTyped(e ast.Expr, o operand) (string, error) {
 		return "", t.refuse(e, "nullable", "null is a value here, which is not translated")
 	}
 	switch o.schema.Kind {
-	case cel.Double:
-		return t.db.hasType(o.place, numberNode), nil
-	case cel.Dyn:
-		if !o.schema.IntOrString {
-			break
-		}
-		_, isInt := t.db.asInt(o.place)
-		return or(t.db.hasType(o.place, stringNode), isInt), nil
 	case cel.List:
 		return t.db.hasType(o.place, arrayNode), nil
 	case cel.Map, cel.Object:

@@ -39,6 +39,11 @@ func (t *translator) source(e ast.Expr) (source, error) {
 	alias := fmt.Sprintf("t%d", t.tables)
 	s := source{}
 	switch {
+	case isDynamic(list.schema):
+		var err error
+		if s, err = t.dynamicSource(e, list, alias); err != nil {
+			return source{}, err
+		}
 	case list.schema.Kind == cel.List && list.schema.Elem != nil:
 		from, place := t.db.list(list.place, alias)
 		s = source{from: from, item: operand{place: place, schema: list.schema.Elem}, guard: and(list.guard, t.db.hasType(list.place, arrayNode))}
@@ -72,7 +77,7 @@ func (t *translator) listed(e ast.Expr) (source, error) {
 			return source{}, err
 		}
 		s.guard = and(s.guard, v.guard)
-		s.values = append(s.values, value{kind: v.kind, text: v.text})
+		s.values = append(s.values, value{kind: v.kind, text: v.text, place: v.place})
 	}
 	return s, nil
 }

@@ -3,7 +3,6 @@ package sql
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -30,11 +29,11 @@ func Dialects() []string { return []string{string(Postgres), string(SQLite)} }
 // Options says where the documents are.
 type Options struct {
 	Dialect Dialect
-	// Variable is the variable of the expression that is the document; "" means self.
-	Variable string
-	// Column is the column with the documents; "" means doc. It is an SQL identifier of letters,
-	// digits and underscores, optionally after the name of a table and a dot.
-	Column string
+	// Columns has the columns of the variables; without any, the documents are self, in the column doc.
+	Columns []Column
+	// Values has variables that have the same value for all rows, which become parameters: nil, a bool, an int64, a float64 or a
+	// string.
+	Values map[string]any
 }
 
 // Query is a condition on documents.
@@ -42,7 +41,7 @@ type Query struct {
 	// Where is the condition for a WHERE clause. Its parameters are $1, $2, … in PostgreSQL, and
 	// ?1, ?2, … in SQLite.
 	Where string
-	// Args are the values of the parameters. All of them are strings.
+	// Args are the values of the parameters: strings, int64s and float64s.
 	Args []any
 	// Residual is the conjunction of the operands of && that are not part of Where; "" if Where is
 	// the whole expression. The documents for which the expression is true are those for which
@@ -70,23 +69,10 @@ const maxSize = 128 << 10
 // Translate translates a checked expression with a boolean result. The error is a [*RefusedError]
 // if no part of the expression can be translated.
 func Translate(x *cel.Expression, o Options) (*Query, error) {
-	if o.Variable == "" {
-		o.Variable = "self"
+	if typ := x.Type(); typ != "bool" && typ != "dyn" {
+		return nil, fmt.Errorf("expression: got type %s, want bool", typ)
 	}
-	if o.Column == "" {
-		o.Column = "doc"
-	}
-	if !isIdentifier(o.Column) {
-		return nil, fmt.Errorf("column: got %q, want letters, digits and underscores, such as doc or t.doc", o.Column)
-	}
-	if x.Type() != "bool" {
-		return nil, fmt.Errorf("expression: got type %s, want bool", x.Type())
-	}
-	schema := x.SchemaOf(o.Variable)
-	if schema == nil {
-		return nil, fmt.Errorf("variable %s: no schema: want the types of its members", o.Variable)
-	}
-	t := &translator{x: x, column: o.Column, tree: x.Tree(), params: &params{index: map[string]int{}}}
+	t := &translator{x: x, values: o.Values, tree: x.Tree(), params: &params{index: map[any]int{}}}
 	switch o.Dialect {
 	case Postgres:
 		t.db = postgres{t.params}
@@ -95,7 +81,12 @@ func Translate(x *cel.Expression, o Options) (*Query, error) {
 	default:
 		return nil, fmt.Errorf("dialect: got %q, want one of %s", o.Dialect, strings.Join(Dialects(), ", "))
 	}
-	t.scope = &scope{name: o.Variable, bound: operand{place: t.db.column(o.Column), schema: schema, names: []string{}}}
+	if err := t.bind(o.Columns); err != nil {
+		return nil, err
+	}
+	if err := t.checkTypes(t.tree.Expr()); err != nil {
+		return nil, err
+	}
 	return t.query()
 }
 
@@ -139,26 +130,16 @@ func conjuncts(e ast.Expr) []ast.Expr {
 	return []ast.Expr{e}
 }
 
-// isIdentifier reports whether s is a name, or two with a dot between them.
-func isIdentifier(s string) bool {
-	parts := strings.Split(s, ".")
-	return len(parts) <= 2 && !slices.ContainsFunc(parts, func(part string) bool {
-		return part == "" || len(part) > 63 || part[0] >= '0' && part[0] <= '9' || strings.ContainsFunc(part, func(r rune) bool {
-			return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-		})
-	})
-}
-
 // params collects the values of parameters. Equal values share a parameter. Until the clause is
 // complete, a parameter is written as its index between two characters U+0000, which are nowhere
 // else in the SQL.
 type params struct {
-	values []string
-	index  map[string]int
+	values []any
+	index  map[any]int
 }
 
 // add returns the parameter with the value v.
-func (p *params) add(v string) string {
+func (p *params) add(v any) string {
 	n, ok := p.index[v]
 	if !ok {
 		n = len(p.values)

@@ -37,16 +37,18 @@ func TestTranslate(t *testing.T) {
 		expr, postgres, sqlite string
 		args                   string // of PostgreSQL
 	}{
-		{`self.s == "a"`, `(doc @> ($1::text)::jsonb AND jsonb_typeof((doc -> $2::text)) = 'string' AND ((doc -> $2::text) #>> '{}') COLLATE "C" = $3::text)`,
-			`(json_type(doc, ?1) = 'text' AND json_extract(doc, ?1) COLLATE BINARY = ?2)`, `[{"s":"a"} s a]`},
-		{`!has(self.o.s)`, `(jsonb_typeof((doc -> $1::text)) = 'object' AND (jsonb_typeof(((doc -> $1::text) -> $2::text)) <> 'null') IS NOT TRUE)`,
-			`(json_type(doc, ?1) = 'object' AND (json_type(doc, ?2) <> 'null') IS NOT TRUE)`, `[o s]`},
-		{`self.l.exists(x, x == "a")`, `(jsonb_typeof((doc -> $1::text)) = 'array' AND EXISTS (SELECT 1 FROM jsonb_array_elements(CASE jsonb_typeof((doc -> $1::text)) WHEN 'array' THEN (doc -> $1::text) ELSE '[]' END) AS t1(v) WHERE (jsonb_typeof(t1.v) = 'string' AND (t1.v #>> '{}') COLLATE "C" = $2::text)))`,
-			`(json_type(doc, ?1) = 'array' AND EXISTS (SELECT 1 FROM json_each(CASE json_type(doc, ?1) WHEN 'array' THEN doc ELSE '[]' END, ?1) AS t1 WHERE (t1.type = 'text' AND t1.atom COLLATE BINARY = ?2)))`, `[l a]`},
-		{`self.s.matches("^[a-c]+$")`, `(jsonb_typeof((doc -> $1::text)) = 'string' AND ((doc -> $1::text) #>> '{}') COLLATE "C" ~ $2::text)`, "", `[s ***:^[a-c]+$]`},
+		{`self.s == "a"`, `(doc @> ($1::text)::jsonb AND jsonb_typeof((doc -> 's')) = 'string' AND ((doc -> 's') #>> '{}') COLLATE "C" = $2::text)`,
+			`(json_type(doc, '$."s"') = 'text' AND json_extract(doc, '$."s"') COLLATE BINARY = ?1)`, `[{"s":"a"} a]`},
+		{`!has(self.o.s)`, `(jsonb_typeof((doc -> 'o')) = 'object' AND (jsonb_typeof(((doc -> 'o') -> 's')) <> 'null') IS NOT TRUE)`,
+			`(json_type(doc, '$."o"') = 'object' AND (json_type(doc, '$."o"."s"') <> 'null') IS NOT TRUE)`, `[]`},
+		{`self.l.exists(x, x == "a")`, `(jsonb_typeof((doc -> 'l')) = 'array' AND EXISTS (SELECT 1 FROM jsonb_array_elements(CASE jsonb_typeof((doc -> 'l')) WHEN 'array' THEN (doc -> 'l') ELSE '[]' END) AS t1(v) WHERE (jsonb_typeof(t1.v) = 'string' AND (t1.v #>> '{}') COLLATE "C" = $1::text)))`,
+			`(json_type(doc, '$."l"') = 'array' AND EXISTS (SELECT 1 FROM json_each(CASE json_type(doc, '$."l"') WHEN 'array' THEN doc ELSE '[]' END, '$."l"') AS t1 WHERE (t1.type = 'text' AND t1.atom COLLATE BINARY = ?1)))`, `[a]`},
+		{`self.s.matches("^[a-c]+$")`, `(jsonb_typeof((doc -> 's')) = 'string' AND ((doc -> 's') #>> '{}') COLLATE "C" ~ $1::text)`, "", `[***:^[a-c]+$]`},
+		{`self.m["a b"] == "c"`, `(doc @> ($1::text)::jsonb AND jsonb_typeof(((doc -> 'm') -> $2::text)) = 'string' AND (((doc -> 'm') -> $2::text) #>> '{}') COLLATE "C" = $3::text)`,
+			`(json_type(doc, ?1) = 'text' AND json_extract(doc, ?1) COLLATE BINARY = ?2)`, `[{"m":{"a b":"c"}} a b c]`},
 		{"true", "TRUE", "TRUE", "[]"},
-		{"1 == 2 || self.b", "((1)::numeric = (2)::numeric OR (jsonb_typeof((doc -> $1::text)) = 'boolean' AND ((doc -> $1::text) = 'true'::jsonb)))",
-			"((1) = (2) OR (json_type(doc, ?1) IN ('true', 'false') AND (json_type(doc, ?1) = 'true')))", "[b]"},
+		{"1 == 2 || self.b", "($1::bigint = $2::bigint OR (jsonb_typeof((doc -> 'b')) = 'boolean' AND ((doc -> 'b') = 'true'::jsonb)))",
+			`(?1 = ?2 OR (json_type(doc, '$."b"') IN ('true', 'false') AND (json_type(doc, '$."b"') = 'true')))`, "[1 2]"},
 	} {
 		for dialect, want := range map[Dialect]string{Postgres: row.postgres, SQLite: row.sqlite} {
 			x, err := compile(t, row.expr)
@@ -80,9 +82,10 @@ func TestRefusals(t *testing.T) {
 	for _, row := range []struct{ expr, want string }{
 		{`self.t > timestamp("2024-01-01T00:00:00Z")`, "1:5: timestamp: values of this type are not translated"},
 		{`self.s ==` + "\n" + `  self.s.replace("a", "b")`, "2:17: replace: this function is not translated"},
-		{`other == "a"`, "1:1: other: only the variable of the document is translated"},
+		{`other == "a"`, "1:1: other: no column has this variable"},
 		{`self.z.exists(x, x == "a")`, "1:18: nullable: null is a value here, which is not translated"},
 		{`self.s.matches("\\ba")`, "1:15: matches: this database has no equal pattern"},
+		{`self.o.s + other == "a"`, "1:12: other: no column has this variable"},
 		{`self.s == "\u0000"`, "1:11: string: databases have no text with the character U+0000"},
 		{`self.s == "a" ? self.l == ["a"] : true`, "1:21: list: values of this type are not translated"},
 	} {
@@ -104,7 +107,7 @@ func TestResidual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := Translate(x, Options{Dialect: SQLite, Column: "t.body"})
+	q, err := Translate(x, Options{Dialect: SQLite, Columns: []Column{{Of: "self", Name: "t.body"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +116,53 @@ func TestResidual(t *testing.T) {
 	}
 	if want := "t.body"; !strings.Contains(q.Where, want) || strings.Contains(q.Where, "(doc") {
 		t.Errorf("got %s, want the column %s", q.Where, want)
+	}
+}
+
+// TestColumns holds that variables and members have columns of their own, and that variables with one value are parameters.
+func TestColumns(t *testing.T) {
+	language, err := cel.NewLanguage(cel.LanguageOptions{Kubernetes: cel.NewestKubernetes, Variables: []cel.Variable{{Name: "request"}, {Name: "age", Type: "int"}, {Name: "limit"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns := []Column{{Of: "request.path", Name: "r.path", Type: Text}, {Of: "age", Type: BigInt}, {Of: "request"}}
+	for expr, want := range map[string]string{
+		`request.path.startsWith("/finance")`:   "(r.path IS NOT NULL AND starts_with(r.path, $1::text)) [/finance]",
+		`age < limit`:                           "(age IS NOT NULL AND age < $1::bigint) [7]",
+		`!has(request.path)`:                    "r.path IS NULL []",
+		`request.replicas == true`:              "(((request -> 'replicas') IS NOT NULL AND jsonb_typeof((request -> 'replicas')) = 'boolean') AND ((request -> 'replicas') = 'true'::jsonb) = TRUE) []",
+		`["a"].exists(request, request == "b")`: "$1::text COLLATE \"C\" = $2::text [a b]",
+		`1/0 != 0 && false`:                     "FALSE []",
+		`request.path > "a"`:                    `(r.path IS NOT NULL AND r.path COLLATE "C" > $1::text) [a]`,
+	} {
+		x, err := language.CompileExpression(expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := Translate(x, Options{Dialect: Postgres, Columns: columns, Values: map[string]any{"limit": int64(7)}})
+		if err != nil {
+			t.Errorf("%s: %v", expr, err)
+		} else if got := fmt.Sprint(q.Where, " ", q.Args); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", expr, got, want)
+		}
+	}
+	x, err := language.CompileExpression("age > 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		column Column
+		want   string
+	}{
+		{Column{Of: "age", Type: Text}, "column age: got the type text, but age has the type int"},
+		{Column{Of: "age", Type: "date"}, `column age: got the type "date", want one of json, text, bigint, double, boolean`},
+		{Column{Of: "age", Name: "a'; --"}, `column: got "a'; --", want letters, digits and underscores, such as doc or t.doc`},
+		{Column{Of: "a-b", Name: "x"}, `column x: got the variable "a-b", want one such as self, or a member such as request.path`},
+		{Column{Of: "request.body", Name: "x"}, "column x: the type json is for variables, not for the member request.body"},
+	} {
+		if _, err := Translate(x, Options{Dialect: SQLite, Columns: []Column{row.column}}); err == nil || err.Error() != row.want {
+			t.Errorf("%v: got %v, want %s", row.column, err, row.want)
+		}
 	}
 }
 

@@ -24,17 +24,26 @@ func (d sqlite) number(i int64) string {
 }
 
 // member refuses names that the paths of SQLite 3.40 cannot have.
-func (d sqlite) member(p place, name string) (place, bool) {
+func (d sqlite) member(p place, name string, constant bool) (place, bool) {
 	if name == "" || strings.ContainsAny(name, "\"\\\x00") || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
 		return place{}, false
 	}
 	p.path += `."` + name + `"`
+	p.bound = p.bound || constant || !isPlain(name)
 	return p, true
 }
 
 func (d sqlite) item(p place, i int) place {
 	p.path += "[" + strconv.Itoa(i) + "]"
 	return p
+}
+
+// path returns the path of a place.
+func (d sqlite) path(p place) string {
+	if p.bound {
+		return d.text(p.path)
+	}
+	return "'" + p.path + "'"
 }
 
 // kind returns the type of a value, NULL if it is absent.
@@ -44,9 +53,9 @@ func (d sqlite) kind(p place) string {
 	}
 	// Only objects and arrays are JSON text. json_type fails for other items.
 	if p.type_ != "" {
-		return "json_type(" + d.json(p) + ", " + d.text(p.path) + ")"
+		return "json_type(" + d.json(p) + ", " + d.path(p) + ")"
 	}
-	return "json_type(" + p.base + ", " + d.text(p.path) + ")"
+	return "json_type(" + p.base + ", " + d.path(p) + ")"
 }
 
 // scalar returns a scalar.
@@ -54,7 +63,7 @@ func (d sqlite) scalar(p place) string {
 	if p.path == "$" && p.type_ != "" {
 		return p.atom
 	}
-	return "json_extract(" + d.json(p) + ", " + d.text(p.path) + ")"
+	return "json_extract(" + d.json(p) + ", " + d.path(p) + ")"
 }
 
 // json returns the JSON text in which a path is looked up.
@@ -72,7 +81,7 @@ func (d sqlite) hasType(p place, n node) string {
 	case numberNode:
 		return d.kind(p) + " IN ('integer', 'real')"
 	}
-	names := [...]string{objectNode: "object", arrayNode: "array", stringNode: "text"}
+	names := [...]string{objectNode: "object", arrayNode: "array", stringNode: "text", nullNode: "null"}
 	return d.kind(p) + " = '" + names[n] + "'"
 }
 
@@ -88,24 +97,52 @@ func (d sqlite) asInt(p place) (text, guard string) {
 	return d.scalar(p), "(" + d.kind(p) + " = 'integer' AND typeof(" + d.scalar(p) + ") = 'integer')"
 }
 
+func (d sqlite) asDouble(p place) string { return "CAST(" + d.scalar(p) + " AS REAL)" }
+
+func (d sqlite) integer(i int64) string { return d.params.add(i) }
+
+func (d sqlite) rawInteger(i int64) string { return d.params.add(i) }
+
+func (d sqlite) double(f float64) string { return d.params.add(f) }
+
+func (d sqlite) nearest(number string) string { return "CAST(" + number + " AS REAL)" }
+
+func (d sqlite) flat(column string, k kind) (text, guard, raw string) {
+	switch k {
+	case boolKind:
+		return "(" + column + " = 1)", "(typeof(" + column + ") = 'integer' AND " + column + " IN (0, 1))", ""
+	case intKind:
+		return column, "typeof(" + column + ") = 'integer'", column
+	case doubleKind:
+		return column, "typeof(" + column + ") = 'real'", ""
+	}
+	return column, "typeof(" + column + ") = 'text'", ""
+}
+
 func (d sqlite) size(p place, n node) string {
 	if n == arrayNode {
 		if p.path == "$" && p.type_ != "" {
 			return "json_array_length(" + d.json(p) + ")"
 		}
-		return "json_array_length(" + d.json(p) + ", " + d.text(p.path) + ")"
+		return "json_array_length(" + d.json(p) + ", " + d.path(p) + ")"
 	}
-	return "(SELECT count(*) FROM json_each(" + d.json(p) + ", " + d.text(p.path) + "))"
+	return "(SELECT count(*) FROM json_each(" + d.json(p) + ", " + d.path(p) + "))"
 }
 
 func (d sqlite) list(p place, alias string) (from string, item place) {
 	// A scalar would be a table of one row.
-	return "json_each(CASE " + d.kind(p) + " WHEN 'array' THEN " + d.json(p) + " ELSE '[]' END, " + d.text(p.path) + ") AS " + alias,
+	return "json_each(CASE " + d.kind(p) + " WHEN 'array' THEN " + d.json(p) + " ELSE '[]' END, " + d.path(p) + ") AS " + alias,
+		place{base: alias + ".value", path: "$", type_: alias + ".type", atom: alias + ".atom"}
+}
+
+func (d sqlite) listOrKeys(p place, alias string) (from string, item place) {
+	keys := "(SELECT json_group_array(key) FROM json_each(" + d.json(p) + ", " + d.path(p) + "))"
+	return "json_each(CASE " + d.kind(p) + " WHEN 'array' THEN " + "json_extract(" + d.json(p) + ", " + d.path(p) + ")" + " WHEN 'object' THEN " + keys + " ELSE '[]' END) AS " + alias,
 		place{base: alias + ".value", path: "$", type_: alias + ".type", atom: alias + ".atom"}
 }
 
 func (d sqlite) entries(p place, alias string) (from, key string, value place) {
-	return "json_each(CASE " + d.kind(p) + " WHEN 'object' THEN " + d.json(p) + " ELSE '{}' END, " + d.text(p.path) + ") AS " + alias,
+	return "json_each(CASE " + d.kind(p) + " WHEN 'object' THEN " + d.json(p) + " ELSE '{}' END, " + d.path(p) + ") AS " + alias,
 		alias + ".key", place{base: alias + ".value", path: "$", type_: alias + ".type", atom: alias + ".atom"}
 }
 

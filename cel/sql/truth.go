@@ -19,9 +19,10 @@ type translator struct {
 	tree   *ast.AST
 	db     database
 	params *params
-	column string // with the documents
-	scope  *scope // the variables, innermost first
-	tables int    // aliases of lists that were used
+	scope  *scope            // the variables, innermost first
+	values map[string]any    // variables that are constants
+	flat   map[string]Column // columns with other types than JSON, by what they have the value of
+	tables int               // aliases of lists that were used
 	depth  int
 }
 
@@ -98,7 +99,7 @@ func (t *translator) condition(e ast.Expr) (truth, error) {
 			return truth{never, always}, nil
 		}
 	case ast.SelectKind:
-		if e.AsSelect().IsTestOnly() {
+		if isPresenceTest(e) {
 			return t.presence(e)
 		}
 	case ast.ComprehensionKind:
@@ -126,6 +127,7 @@ func (t *translator) condition(e ast.Expr) (truth, error) {
 
 // ofBool returns a boolean value as conditions.
 func (t *translator) ofBool(e ast.Expr, v value) (truth, error) {
+	v = t.as(boolKind, v)
 	if v.kind != boolKind {
 		return truth{}, t.refuse(e, "expression", "its type is not known to be bool")
 	}
@@ -167,6 +169,9 @@ func (t *translator) choice(args []ast.Expr) (truth, error) {
 // presence translates has(x.f).
 func (t *translator) presence(e ast.Expr) (truth, error) {
 	s := e.AsSelect()
+	if o, ok := t.columnOf(e); ok {
+		return truth{yes: and(o.present, o.value.guard), no: o.absent}, nil
+	}
 	parent, err := t.operand(s.Operand())
 	if err != nil {
 		return truth{}, err
@@ -176,7 +181,8 @@ func (t *translator) presence(e ast.Expr) (truth, error) {
 		return truth{}, err
 	}
 	typed, err := t.isTyped(e, child)
-	return truth{yes: and(parent.guard, t.isObject(parent), child.present, typed), no: and(parent.guard, t.isObject(parent), child.absent)}, err
+	may := t.mayHaveMembers(parent)
+	return truth{yes: and(parent.guard, may, child.present, typed), no: and(parent.guard, may, child.absent)}, err
 }
 
 // isObject returns the condition that an operand is an object.

@@ -1,6 +1,8 @@
 package sql
 
 import (
+	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/google/cel-go/common/ast"
@@ -20,6 +22,9 @@ const (
 	boolKind kind = iota
 	intKind
 	stringKind
+	doubleKind
+	nullKind
+	dynKind // known only in the row
 )
 
 // value is a scalar: SQL that never fails, and the condition under which it is the value. If the
@@ -28,11 +33,14 @@ type value struct {
 	kind  kind
 	text  string
 	guard string // "" is always
+	place place  // of a value whose type is not known
+	raw   string // SQL that compares with integers as it is, and that an index on a column supports
 
 	// Of a member of the document, the names from the document to it; of a constant, its JSON. They
 	// are for conditions that an index supports.
-	names []string
-	json  string
+	names  []string
+	column string
+	json   string
 }
 
 // value translates a scalar.
@@ -62,7 +70,7 @@ func (t *translator) unbounded(e ast.Expr) (value, error) {
 			return t.call(e, fn)
 		}
 	}
-	if e.Kind() == ast.ComprehensionKind || e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
+	if e.Kind() == ast.ComprehensionKind || isPresenceTest(e) {
 		return t.booleanValue(e)
 	}
 	o, err := t.operand(e)
@@ -78,20 +86,38 @@ func (t *translator) unbounded(e ast.Expr) (value, error) {
 // literal translates a constant.
 func (t *translator) literal(e ast.Expr) (value, error) {
 	switch v := e.AsLiteral().(type) {
-	case types.Bool:
+	case types.Bool, types.Int, types.Double, types.String:
+		return t.constant(e, v.Value())
+	case types.Null:
+		return t.constant(e, nil)
+	}
+	return value{}, t.refuse(e, e.AsLiteral().Type().TypeName(), "constants of this type are not translated")
+}
+
+// constant translates a value that is the same in all rows: nil, a bool, an int64, a float64 or a string.
+func (t *translator) constant(e ast.Expr, v any) (value, error) {
+	switch v := v.(type) {
+	case nil:
+		return value{kind: nullKind}, nil
+	case bool:
 		if v {
 			return value{kind: boolKind, text: always}, nil
 		}
 		return value{kind: boolKind, text: never}, nil
-	case types.Int:
-		return value{kind: intKind, text: t.db.number(int64(v)), json: strconv.FormatInt(int64(v), 10)}, nil
-	case types.String:
-		if hasNUL(string(v)) {
+	case int64:
+		return value{kind: intKind, text: t.db.integer(v), json: strconv.FormatInt(v, 10), raw: t.db.rawInteger(v)}, nil
+	case float64:
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			break
+		}
+		return value{kind: doubleKind, text: t.db.double(v)}, nil
+	case string:
+		if hasNUL(v) {
 			return value{}, t.refuse(e, "string", "databases have no text with the character U+0000")
 		}
-		return value{kind: stringKind, text: t.db.text(string(v)), json: string(jsondoc.AppendQuoted(nil, string(v)))}, nil
+		return value{kind: stringKind, text: t.db.text(v), json: string(jsondoc.AppendQuoted(nil, v))}, nil
 	}
-	return value{}, t.refuse(e, e.AsLiteral().Type().TypeName(), "constants of this type are not translated")
+	return value{}, t.refuse(e, fmt.Sprintf("%T", v), "constants of this type are not translated")
 }
 
 // hasNUL reports whether s has a character that is in no text of a database.
@@ -116,15 +142,19 @@ func (t *translator) scalar(e ast.Expr, o operand) (value, error) {
 		return value{}, t.refuse(e, "nullable", "null is a value here, which is not translated")
 	}
 	switch o.schema.Kind {
+	case cel.Dyn:
+		return t.dynamicValue(o), nil
+	case cel.Double:
+		return value{kind: doubleKind, text: t.db.asDouble(o.place), guard: and(o.guard, t.db.hasType(o.place, numberNode))}, nil
 	case cel.Bool:
 		return value{kind: boolKind, text: t.db.asBool(o.place), guard: and(o.guard, t.db.hasType(o.place, boolNode))}, nil
 	case cel.String:
-		return value{kind: stringKind, text: t.db.asText(o.place), guard: and(o.guard, t.db.hasType(o.place, stringNode)), names: o.names}, nil
+		return value{kind: stringKind, text: t.db.asText(o.place), guard: and(o.guard, t.db.hasType(o.place, stringNode)), names: o.names, column: o.column}, nil
 	case cel.Int:
 		text, guard := t.db.asInt(o.place)
-		return value{kind: intKind, text: text, guard: and(o.guard, guard), names: o.names}, nil
+		return value{kind: intKind, text: text, guard: and(o.guard, guard), names: o.names, column: o.column}, nil
 	}
-	names := map[cel.TypeKind]string{cel.Dyn: "value without a type", cel.Double: "double", cel.Bytes: "bytes", cel.Timestamp: "timestamp",
+	names := map[cel.TypeKind]string{cel.Bytes: "bytes", cel.Timestamp: "timestamp",
 		cel.Duration: "duration", cel.List: "list", cel.Map: "map", cel.Object: "object"}
 	return value{}, t.refuse(e, names[o.schema.Kind], "values of this type are not translated")
 }
@@ -148,7 +178,7 @@ func (t *translator) orValue(e ast.Expr) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	if there.kind != otherwise.kind {
+	if there.kind != otherwise.kind || there.kind == dynKind || there.kind == nullKind {
 		return value{}, t.refuse(e, "orValue", "the two values have different types")
 	}
 	return value{kind: there.kind, text: "CASE WHEN " + o.present + " THEN " + there.text + " ELSE " + otherwise.text + " END",
@@ -186,7 +216,7 @@ func (t *translator) call(e ast.Expr, fn string) (value, error) {
 		return t.size(e, args[0])
 	case "string":
 		v, err := t.value(args[0])
-		if err != nil || v.kind == boolKind {
+		if err != nil || v.kind != intKind && v.kind != stringKind {
 			return value{}, t.orRefuse(err, e, fn)
 		}
 		if v.kind == intKind {
@@ -219,6 +249,11 @@ func (t *translator) arithmetic(e ast.Expr, fn string, args []ast.Expr) (value, 
 	if err != nil {
 		return value{}, err
 	}
+	if a.kind == dynKind && b.kind != dynKind {
+		a = t.as(b.kind, a)
+	} else if b.kind == dynKind && a.kind != dynKind {
+		b = t.as(a.kind, b)
+	}
 	switch {
 	case a.kind == intKind && b.kind == intKind:
 		text, guard := t.db.arithmetic(op, a.text, b.text)
@@ -240,7 +275,7 @@ func (t *translator) chosenValue(args []ast.Expr) (value, error) {
 		return value{}, err
 	}
 	b, err := t.value(args[2])
-	if err != nil || a.kind != b.kind {
+	if err != nil || a.kind != b.kind || a.kind == dynKind || a.kind == nullKind {
 		return value{}, t.orRefuse(err, args[2], "?:")
 	}
 	return value{kind: a.kind, text: "CASE WHEN " + cond.yes + " THEN " + a.text + " ELSE " + b.text + " END",
@@ -264,6 +299,9 @@ func (t *translator) size(e, arg ast.Expr) (value, error) {
 		return value{kind: intKind, text: text, guard: and(o.guard, guard)}, nil
 	}
 	v, err := t.value(arg)
+	if err == nil && v.kind == dynKind {
+		return t.dynamicSize(v), nil
+	}
 	if err != nil || v.kind != stringKind {
 		return value{}, t.orRefuse(err, e, "size")
 	}

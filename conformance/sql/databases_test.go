@@ -105,24 +105,29 @@ func asOtherUser(t *testing.T, dir string) *syscall.SysProcAttr {
 }
 
 // fill replaces the documents of the table; their IDs are their indexes.
-func (d *database) fill(t *testing.T, docs []string) {
+// flat are the values of other columns, nil for none.
+func (d *database) fill(t *testing.T, docs []string, flat [][4]any) {
 	tx, err := d.db.Begin()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tx.Rollback()
-	placeholders := "$1, $2"
-	for _, statement := range []string{"DROP TABLE IF EXISTS t", "CREATE TABLE t (id INTEGER PRIMARY KEY, doc " + d.column + " NOT NULL)"} {
+	for _, statement := range []string{"DROP TABLE IF EXISTS t", "CREATE TABLE t (id INTEGER PRIMARY KEY, doc " + d.column + " NOT NULL, " +
+		"s TEXT, n BIGINT, d DOUBLE PRECISION, b BOOLEAN)"} {
 		if _, err := tx.Exec(statement); err != nil {
 			t.Fatal(err)
 		}
 	}
-	insert, err := tx.Prepare("INSERT INTO t VALUES (" + placeholders + ")")
+	insert, err := tx.Prepare("INSERT INTO t VALUES ($1, $2, $3, $4, $5, $6)")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, doc := range docs {
-		if _, err := insert.Exec(i, doc); err != nil {
+		var others [4]any
+		if flat != nil {
+			others = flat[i]
+		}
+		if _, err := insert.Exec(i, doc, others[0], others[1], others[2], others[3]); err != nil {
 			t.Fatalf("%s: %v", doc, err)
 		}
 	}

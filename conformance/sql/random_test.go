@@ -2,12 +2,14 @@ package sql
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,6 +36,7 @@ const schemaText = `{"type": "object", "properties": {
 	"l": {"type": "array", "items": {"type": "string"}},
 	"k": {"type": "array", "items": {"type": "integer"}},
 	"x": {"type": "array", "items": {"type": "object", "properties": {"s": {"type": "string"}, "n": {"type": "integer"}, "l": {"type": "array", "items": {"type": "string"}}}}},
+	"y": {"x-kubernetes-int-or-string": true}, "p": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
 	"dash-ed": {"type": "string"}, "namespace": {"type": "string"}}}`
 
 // texts are the strings of documents and expressions. Some mean something in SQL, in patterns, or
@@ -68,8 +71,50 @@ func (g generator) document() string {
 			})
 		},
 		"dash-ed": g.textJSON, "namespace": g.textJSON,
+		"y": func() string { return pick(g, "1", "3", `"a"`, `"50%"`) },
+		"p": func() string { return g.object(map[string]func() string{"s": g.anyJSON, "n": g.anyJSON}) },
 	})
 }
+
+// anyJSON returns a value of any type.
+func (g generator) anyJSON() string {
+	return pick(g, g.textJSON, g.numberJSON, g.boolJSON, g.doubleJSON, func() string { return "null" },
+		func() string { return g.array(g.textJSON) }, func() string { return g.object(map[string]func() string{"a": g.textJSON, "b": g.numberJSON}) })()
+}
+
+// doubleJSON returns a number that is no integer in a document.
+func (g generator) doubleJSON() string {
+	return pick(g, "0.5", "1.0", "-0.5", "0.1", "1e300", "5e-324", "1e-400", "0.30000000000000004", "1.5", "9223372036854775808", "9007199254740993.5", "-1e19", "2.00000000000000000001")
+}
+
+// flat returns the values of the columns of scalars, and the same as a document.
+func (g generator) flat() (columns [4]any, document string) {
+	var members []string
+	for i, name := range []string{"s", "n", "d", "b"} {
+		if g.IntN(5) == 0 {
+			continue
+		}
+		value := []func() string{g.textJSON, g.numberJSON, func() string { return pick(g, "0.5", "1.0", "-0.5", "0.1", "1e300") }, g.boolJSON}[i]()
+		members = append(members, fmt.Sprintf("%q:%s", name, value))
+		switch name {
+		case "s":
+			if err := json.Unmarshal([]byte(value), &columns[i]); err != nil {
+				panic(err)
+			}
+		case "n":
+			columns[i], _ = strconv.ParseInt(value, 10, 64)
+		case "d":
+			columns[i], _ = strconv.ParseFloat(value, 64)
+		case "b":
+			columns[i] = value == "true"
+		}
+	}
+	return columns, "{" + strings.Join(members, ",") + "}"
+}
+
+// columns are those of the variables of the expressions.
+var columns = []celsql.Column{{Of: "self", Name: "doc"}, {Of: "object", Name: "t.doc"}, {Of: "row.s", Name: "s", Type: celsql.Text},
+	{Of: "row.n", Name: "n", Type: celsql.BigInt}, {Of: "row.d", Name: "d", Type: celsql.Double}, {Of: "row.b", Name: "b", Type: celsql.Boolean}}
 
 // object returns an object with some of the members.
 func (g generator) object(members map[string]func() string) string {
@@ -117,7 +162,16 @@ func (g generator) condition(depth int, items []string) string {
 			return g.quantifier(depth, items)
 		}
 	}
-	switch g.IntN(11) {
+	switch g.IntN(17) {
+	case 11, 12, 13:
+		return g.dynamic(items) + pick(g, " == ", " != ", " < ", " <= ", " > ", " >= ") + pick(g, "1", "2", "-1", "9223372036854775807", "0.5", "1.0", "2.0", "0.1", "5e-324", "1e300", "'a'", "'b'", "true", "self.n", "self.s", "row.d")
+	case 14:
+		return pick(g, "self.d", "row.d", "row.n", "0.5", "1.0", "object.d") + pick(g, " < ", " <= ", " > ", " >= ") + pick(g, "self.d", "self.n", "row.n", "row.d", "0.5", "1", "0.1")
+	case 15:
+		return pick(g, g.dynamic(items)+" == null", "null != "+g.dynamic(items), "has(object.s)", "has(object.o.s)", "has(object.zz)", "has(self.y)", "has(self.d)",
+			"has(row.s)", "has(row.d) && row.d == 0.5", "row.b", "row.b == self.b", "object.b", "!object.b", "self.?y.hasValue()", "object.?s.hasValue()", "object.?o.?s.hasValue()", "has(self.p)")
+	case 16:
+		return pick(g, "'a'", "1", "1.0", "true", g.text(0, nil), "self.n") + " in " + g.dynamic(items)
 	case 0:
 		return g.text(depth, items) + pick(g, " == ", " != ", " < ", " <= ", " > ", " >= ") + g.text(depth, items)
 	case 1, 2:
@@ -140,9 +194,13 @@ func (g generator) condition(depth int, items []string) string {
 func (g generator) quantifier(depth int, items []string) string {
 	name := fmt.Sprintf("v%d", len(items))
 	macro := pick(g, "all", "exists", "exists_one")
-	switch g.IntN(8) {
+	switch g.IntN(10) {
+	case 8:
+		return fmt.Sprintf("%s.%s(%s, %s)", g.dynamic(items), macro, name, g.condition(depth-1, append(items, "dyn "+name)))
+	case 9:
+		return fmt.Sprintf("object.x.%s(%s, %s)", macro, name, g.condition(depth-1, append(items, "dyn "+name)))
 	case 6:
-		return fmt.Sprintf("[%s, %s, self.b].%s(%s, %s)", g.condition(0, items), g.condition(0, items), macro, name, pick(g, name, "!"+name, name+" == self.b"))
+		return fmt.Sprintf("[%s ? true : false, %s ? true : false, self.b].%s(%s, %s)", g.condition(0, items), g.condition(0, items), macro, name, pick(g, name, "!"+name, name+" == self.b"))
 	case 7:
 		return fmt.Sprintf("self.m.%s(%s, self.m[%s] %s %s)", macro, name, name, pick(g, "==", "<"), g.text(0, items))
 	case 0:
@@ -165,6 +223,8 @@ func (g generator) variable(items []string, text bool) string {
 	}
 	kind, name, _ := strings.Cut(pick(g, items...), " ")
 	switch {
+	case kind == "dyn":
+		return pick(g, name, name+".s", name+".n")
 	case kind == "object" && text:
 		return name + ".s"
 	case kind == "object":
@@ -173,6 +233,17 @@ func (g generator) variable(items []string, text bool) string {
 		return name
 	}
 	return ""
+}
+
+// dynamic returns a value without a type.
+func (g generator) dynamic(items []string) string {
+	for _, item := range items {
+		if kind, name, _ := strings.Cut(item, " "); kind == "dyn" && g.IntN(2) == 0 {
+			return pick(g, name, name+".s", name+".n", name+".l")
+		}
+	}
+	return pick(g, "object.s", "object.n", "object.d", "object.b", "object.o", "object.o.s", "object.o.o", "object.m", "object.m.a", "object.m['c.d']", "object.l", "object.l[0]", "object.k",
+		"object.k[1]", "object.x[0].n", "object.y", "object.p.s", "object.p.n", "self.y", "object['namespace']", "object", "object.zz")
 }
 
 // text returns an expression of type string.
@@ -193,7 +264,7 @@ func (g generator) text(depth int, items []string) string {
 	if g.IntN(2) == 0 {
 		return string(jsondoc.AppendQuoted(nil, pick(g, texts...)))
 	}
-	return pick(g, "self.s", "self.o.s", "self.o.o.s", "self.m.a", "self.m['c.d']", "self.dash__dash__ed", "self.__namespace__", "self.?s.orValue('a')", "self.?o.s.orValue('b')", "self.l[0]", "self.x[1].s", "self.x[0].l[1]")
+	return pick(g, "self.s", "self.o.s", "self.o.o.s", "self.m.a", "self.m['c.d']", "self.dash__dash__ed", "self.__namespace__", "self.?s.orValue('a')", "self.?o.s.orValue('b')", "self.l[0]", "self.x[1].s", "self.x[0].l[1]", "object.s", "object.p.s", "row.s")
 }
 
 // number returns an expression of type int.
@@ -208,7 +279,7 @@ func (g generator) number(depth int, items []string) string {
 		case 2:
 			return "(-" + g.number(depth-1, items) + ")"
 		case 3:
-			return "size(" + pick(g, g.text(depth-1, items), "self.l", "self.x", "self.m", "self.?l.orValue([])", "self.?m.orValue({})") + ")"
+			return "size(" + pick(g, g.text(depth-1, items), g.dynamic(items), "self.l", "self.x", "self.m", "self.?l.orValue([])", "self.?m.orValue({})") + ")"
 		case 5:
 			name := fmt.Sprintf("v%d", len(items))
 			return fmt.Sprintf("%s.filter(%s, %s).size()", pick(g, "self.x", "self.?x.orValue([])"), name, g.condition(depth-1, append(items, "object "+name)))
@@ -219,7 +290,7 @@ func (g generator) number(depth int, items []string) string {
 	if g.IntN(2) == 0 {
 		return "(" + pick(g, numbers...) + ")"
 	}
-	return pick(g, "self.k[0]", "self.x[0].n", "self.n", "self.o.n", "self.?n.orValue(1)", "self.?o.n.orValue(2)")
+	return pick(g, "object.n", "object.p.n", "row.n", "self.k[0]", "self.x[0].n", "self.n", "self.o.n", "self.?n.orValue(1)", "self.?o.n.orValue(2)")
 }
 
 // TestRandom compares the rows that databases select with the documents for which the evaluator
@@ -229,7 +300,7 @@ func TestRandom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	language, err := cel.NewLanguage(cel.LanguageOptions{Kubernetes: "1.37", Variables: []cel.Variable{{Name: "self", Schema: schema}}})
+	language, err := cel.NewLanguage(cel.LanguageOptions{Kubernetes: "1.37", Variables: []cel.Variable{{Name: "self", Schema: schema}, {Name: "object"}, {Name: "row"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,19 +308,19 @@ func TestRandom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := generator{rand.New(rand.NewPCG(*seed, 0))}
 			docs := make([]string, documentsAtATime)
-			values := make([]cel.Value, documentsAtATime)
+			values := make([]cel.Vars, documentsAtATime)
+			flat, rows := make([][4]any, documentsAtATime), make([]string, documentsAtATime)
 			for i := range docs {
 				docs[i] = g.document()
+				flat[i], rows[i] = g.flat()
 			}
 			d := open(t)
-			d.fill(t, docs)
+			d.fill(t, docs, flat)
 			docs = d.documents(t)
 			for i := range docs {
-				doc := new(jsondoc.Doc)
-				if err := jsondoc.Parse(doc, []byte(docs[i])); err != nil {
-					t.Fatal(err)
-				}
-				values[i] = cel.FromDoc(doc.Root(), schema)
+				doc := parse(t, docs[i])
+				values[i] = cel.Vars{"self": cel.FromDoc(doc, schema), "object": cel.FromDoc(doc, nil), "row": cel.FromDoc(parse(t, rows[i]), nil)}
+				docs[i] += " " + rows[i]
 			}
 			run := comparison{t: t, database: d, language: language, docs: docs, values: values, refused: map[string]int{}}
 			for run.compared*documentsAtATime < *pairs {
@@ -264,13 +335,22 @@ func TestRandom(t *testing.T) {
 	}
 }
 
+// parse returns the root of a document.
+func parse(t *testing.T, text string) jsondoc.Value {
+	doc := new(jsondoc.Doc)
+	if err := jsondoc.Parse(doc, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return doc.Root()
+}
+
 // comparison compares expressions with one database.
 type comparison struct {
 	t        *testing.T
 	database *database
 	language *cel.Language
 	docs     []string
-	values   []cel.Value
+	values   []cel.Vars
 
 	total, compared, selected int
 	refused                   map[string]int // construct -> expressions
@@ -283,7 +363,7 @@ func (c *comparison) compare(expr string) {
 	if err != nil {
 		c.t.Fatalf("%s: %v", expr, err)
 	}
-	q, err := celsql.Translate(x, celsql.Options{Dialect: c.database.dialect})
+	q, err := celsql.Translate(x, celsql.Options{Dialect: c.database.dialect, Columns: columns})
 	var refused *celsql.RefusedError
 	if errors.As(err, &refused) || err == nil && q.Residual != "" {
 		if refused == nil {
@@ -303,7 +383,7 @@ func (c *comparison) compare(expr string) {
 	c.selected += len(got)
 	var want []int
 	for i, v := range c.values {
-		result, _, err := x.Eval(context.Background(), cel.Vars{"self": v}, 0)
+		result, _, err := x.Eval(context.Background(), v, 0)
 		if err == nil && result.Kind() == cel.KindBool && result.Bool() {
 			want = append(want, i)
 		}
@@ -333,7 +413,7 @@ func TestIndexes(t *testing.T) {
 	for i := range docs {
 		docs[i] = fmt.Sprintf(`{"o": {"s": "name-%d", "n": %d}}`, i, i)
 	}
-	d.fill(t, docs)
+	d.fill(t, docs, nil)
 	for _, statement := range []string{"CREATE INDEX ON t USING gin (doc jsonb_path_ops)", "ANALYZE t"} {
 		if _, err := d.db.Exec(statement); err != nil {
 			t.Fatal(err)

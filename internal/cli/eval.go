@@ -30,9 +30,10 @@ type evalOptions struct {
 	schema, data, oldData string
 	version               string // of the CustomResourceDefinition
 	kubernetes            string
-	sql, sqlColumn        string // a dialect, and where its documents are
+	sql                   string   // a dialect
+	sqlColumns            []string // COLUMN, VARIABLE=COLUMN or VARIABLE=COLUMN:TYPE
 	unknown               []string
-	given                 []string // NAME=FILE or NAME=VALUE
+	given                 []string // NAME=FILE, NAME=VALUE, or, with sql, NAME
 	output                string
 	limit                 uint64
 	explain               bool
@@ -59,8 +60,10 @@ depend on them, it is printed. Otherwise eval prints the unknown parts on which 
 --explain prints why the result is what it is: the value of each part with its position in the expression, the element that decided
 a macro such as all(), and the place in the data that a part reads.
 
---sql prints the WHERE clause, with parameters, that selects the documents for which the expression is true, instead of evaluating it.
-It needs --schema. What has no exact translation remains as the residual expression.
+--sql prints the WHERE clause, with parameters, that selects the rows for which the expression is true, instead of evaluating it. The
+documents self are in the column doc; --var NAME is a variable whose documents are in the column NAME, --var NAME=VALUE one with the
+same value in all rows. --sql-column names other columns, and types of columns that have no documents, such as
+request.path=path:text. What has no exact translation remains as the residual expression. With --schema, more of it has one.
 
 Without an expression, eval reads one from each line. On a terminal it offers editing, history and completion (see ":help").
 In scripts, lines that begin with // are comments.`,
@@ -70,6 +73,7 @@ In scripts, lines that begin with // are comments.`,
   keelson eval 'request.path.startsWith("/finance")' --var 'request={path: /finance/q1}'
   keelson eval 'unknown_var && true' --unknown unknown_var
   keelson eval 'self.spec.replicas > 3' --schema crd.yaml --sql postgres
+  keelson eval 'request.path.startsWith("/finance")' --var request --sql sqlite
   keelson eval '[1, 2, 3].map(x, x * x)' -o json
   keelson eval --explain 'self.a > 1 || self.b' --data data.json
   keelson eval --schema crd.yaml --data object.yaml`,
@@ -99,8 +103,8 @@ In scripts, lines that begin with // are comments.`,
 	f.StringArrayVar(&o.given, "var", nil, "variable besides self, as NAME=FILE or NAME=VALUE in YAML; may be repeated")
 	f.StringVar(&o.kubernetes, "kubernetes", "", "Kubernetes version whose libraries are available, such as "+cel.NewestKubernetes+"; with --schema, "+cel.PreviousKubernetes+" by default")
 	f.BoolVar(&o.explain, "explain", false, "also print the value of each part of the expression, and where in the data it comes from")
-	f.StringVar(&o.sql, "sql", "", "print the condition that selects documents in a database: "+strings.Join(sql.Dialects(), " or "))
-	f.StringVar(&o.sqlColumn, "sql-column", "doc", "column with the documents, for --sql")
+	f.StringVar(&o.sql, "sql", "", "print the condition that selects rows in a database: "+strings.Join(sql.Dialects(), " or "))
+	f.StringArrayVar(&o.sqlColumns, "sql-column", nil, "column with the documents self, by default doc; or, as VARIABLE=COLUMN[:TYPE], that of a variable or of a member such as request.path; types are "+strings.Join(sql.ColumnTypes(), ", ")+"; may be repeated")
 	f.StringArrayVar(&o.unknown, "unknown", nil, "unknown path; may be repeated")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.Uint64Var(&o.limit, "cost-limit", 10_000_000, fmt.Sprintf("most that the evaluation may cost, 0 for no limit; with --schema, the default is %d, as on a server", schema.CallLimit))

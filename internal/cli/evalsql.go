@@ -3,12 +3,15 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/cel/sql"
 )
 
@@ -34,8 +37,6 @@ func (o *evalOptions) printSQL(expr string, stdin io.Reader, out io.Writer) erro
 	switch {
 	case !slices.Contains(sql.Dialects(), o.sql):
 		return &usageError{fmt.Errorf("--sql: got %q, want %s", o.sql, strings.Join(sql.Dialects(), " or "))}
-	case o.schema == "":
-		return &usageError{errors.New("--sql: want --schema, because the types of members decide how they are compared")}
 	case o.data != "" || o.oldData != "" || len(o.unknown) > 0:
 		return &usageError{errors.New("--sql: the expression is not evaluated; leave out --data, --old-data and --unknown")}
 	}
@@ -43,11 +44,15 @@ func (o *evalOptions) printSQL(expr string, stdin io.Reader, out io.Writer) erro
 	if err != nil {
 		return err
 	}
-	x, err := language.CompileExpression(expr)
-	if err != nil {
+	options := sql.Options{Dialect: sql.Dialect(o.sql), Columns: o.columns()}
+	if options.Values, err = o.constants(stdin); err != nil {
 		return err
 	}
-	q, err := sql.Translate(x, sql.Options{Dialect: sql.Dialect(o.sql), Column: o.sqlColumn})
+	x, err := language.CompileExpression(expr)
+	if err != nil {
+		return o.adviseVariable(err)
+	}
+	q, err := sql.Translate(x, options)
 	var refused *sql.RefusedError
 	if errors.As(err, &refused) {
 		q = &sql.Query{Refused: []*sql.RefusedError{refused}}
@@ -62,7 +67,11 @@ func (o *evalOptions) printSQL(expr string, stdin io.Reader, out io.Writer) erro
 	}
 	fmt.Fprintln(out, q.Where)
 	for i, arg := range q.Args {
-		fmt.Fprintf(out, "-- %d: %q\n", i+1, arg)
+		text, err := json.Marshal(arg)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "-- %d: %s\n", i+1, text)
 	}
 	if q.Residual != "" {
 		fmt.Fprintf(out, "-- residual, to be evaluated for each document: %s\n", q.Residual)
@@ -71,6 +80,47 @@ func (o *evalOptions) printSQL(expr string, stdin io.Reader, out io.Writer) erro
 		}
 	}
 	return nil
+}
+
+// columns returns the columns of the variables.
+func (o *evalOptions) columns() []sql.Column {
+	columns := map[string]sql.Column{"self": {Of: "self", Name: "doc"}}
+	for _, name := range o.given {
+		if !strings.Contains(name, "=") {
+			columns[name] = sql.Column{Of: name}
+		}
+	}
+	for _, text := range o.sqlColumns {
+		of, column, ok := strings.Cut(text, "=")
+		if !ok {
+			of, column = "self", text
+		}
+		name, typ, _ := strings.Cut(column, ":")
+		columns[of] = sql.Column{Of: of, Name: name, Type: sql.ColumnType(typ)}
+	}
+	var list []sql.Column
+	for _, of := range slices.Sorted(maps.Keys(columns)) {
+		list = append(list, columns[of])
+	}
+	return list
+}
+
+// constants returns the values of --var, which are the same in all rows.
+func (o *evalOptions) constants(stdin io.Reader) (map[string]any, error) {
+	vars := cel.Vars{}
+	if err := o.giveValues(vars, stdin); err != nil {
+		return nil, err
+	}
+	values := map[string]any{}
+	for name, v := range vars {
+		switch v.Kind() {
+		case cel.KindNull, cel.KindBool, cel.KindInt, cel.KindDouble, cel.KindString:
+			values[name] = v.Go()
+		default:
+			return nil, &usageError{fmt.Errorf("--var %s: with --sql, only a scalar is a value; write --var %[1]s if the rows have it in a column, and --sql-column %[1]s=COLUMN if the column has another name", name)}
+		}
+	}
+	return values, nil
 }
 
 // noTranslation says that no part of an expression has a translation; nil if err is nil.

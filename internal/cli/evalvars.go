@@ -26,7 +26,7 @@ func (o evalOptions) checkGiven() error {
 	for _, given := range o.given {
 		name, _, ok := strings.Cut(given, "=")
 		switch {
-		case !ok || identifier.FindString(name) != name || name == "":
+		case !ok && o.sql == "" || identifier.FindString(name) != name || name == "":
 			return &usageError{fmt.Errorf("--var: got %q, want NAME=FILE or NAME=VALUE, such as object=deployment.yaml or limit=5", given)}
 		case name == "self":
 			return &usageError{errors.New("--var self: --data names the file with self")}
@@ -72,7 +72,10 @@ func (o evalOptions) otherVariables() []cel.Variable {
 // giveValues adds the values of --var.
 func (o evalOptions) giveValues(vars cel.Vars, stdin io.Reader) error {
 	for _, given := range o.given {
-		name, value, _ := strings.Cut(given, "=")
+		name, value, ok := strings.Cut(given, "=")
+		if !ok {
+			continue // a column, of --sql
+		}
 		text, err := givenText(name, value, stdin)
 		if err != nil {
 			return err
@@ -117,6 +120,9 @@ func (o evalOptions) adviseVariable(failure error) error {
 		return failure
 	case o.schema != "":
 		return fmt.Errorf("%w\na validation rule, as --schema says, has only self and oldSelf", failure)
+	}
+	if o.sql != "" {
+		return fmt.Errorf("%w\nno variable %s: --var %[2]s=VALUE gives it a value, and --var %[2]s a column", failure, m[1])
 	}
 	return fmt.Errorf("%w\nno variable %s: --var %[2]s=FILE or --var %[2]s=VALUE gives it a value", failure, m[1])
 }
