@@ -193,7 +193,7 @@ func FuzzConstants(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		quoted := fmt.Sprintf("%q", strings.ToValidUTF8(s, "?"))
-		for _, form := range []string{"self.s == %s", "%s in self.l", "self.s.startsWith(%s)", "self.m.exists(k, k == %s)", "[%s].exists(x, x == self.s)"} {
+		for _, form := range []string{"self.s == %s", "%s in self.l", "self.s.startsWith(%s)", "self.m.exists(k, k == %s)", "[%s].exists(x, x == self.s)", "self.m[%s] == 'a'", "self.m.all(k, k != %s && self.m['b'] < %[1]s)"} {
 			x, err := compile(t, fmt.Sprintf(form, quoted))
 			if err != nil {
 				t.Skip() // Go escapes what CEL does not
