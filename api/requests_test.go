@@ -112,6 +112,8 @@ func TestRequests(t *testing.T) {
 		{where(), "PUT", configmaps + "/c", `{"metadata":{"name":"c"},"data":{"a":"b"}}`, nil, 200, `"kind":"ConfigMap"`},
 		{where(), "PATCH", configmaps + "/c", `{"kind":null,"data":{"a":"c"}}`, []string{"Content-Type", merge}, 200, `"kind":"ConfigMap"`},
 		{where(), "POST", "/api/v1/namespaces?dryRun=All", `{"metadata":{"name":"n"}}`, nil, 201, `{"kind":"Namespace","apiVersion":"v1",`},
+		{where(), "POST", "/apis/batch/v1/namespaces/default/jobs?dryRun=All",
+			`{"metadata":{"generateName":"job-of-"},"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}`, nil, 201, `"job-name":"job-of-`},
 		{where(), "POST", "/apis/apps/v1/namespaces/default/deployments", `{"apiVersion":"apps/","kind":"Deployment"}`, nil, 422, `name or generateName is required`},
 		{where(), "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"c"}}`, nil, 422,
 			`CustomResourceDefinition.apiextensions.k8s.io \"c\" is invalid`},

@@ -118,14 +118,15 @@ func (w *write) prepareCreate(d *jsondoc.Doc, o *meta.WriteOptions, claimed *cla
 		w.Warn(meta.DedupOwners(obj, afterMutation)...)
 	}
 	meta.FillCreate(obj, time.Now())
+	// Fields such as the labels of a Job's pods depend on the name.
+	if obj.Name() == "" && obj.GenerateName() != "" {
+		base = strings.Clone(obj.GenerateName())
+		w.ref.generateName(obj, base)
+	}
 	w.ref.Version.PrepareCreate(d)
 	// For example, the spec of a CertificateSigningRequest names its requester.
 	if b, u := w.ref.behavior(), w.caller.user; b.CreateAs != nil {
 		b.CreateAs(d, &kind.Requester{Name: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra})
-	}
-	if obj.Name() == "" && obj.GenerateName() != "" {
-		base = strings.Clone(obj.GenerateName())
-		w.ref.generateName(obj, base)
 	}
 	// Validating steps see the generated name.
 	r.Name = strings.Clone(obj.Name())
