@@ -272,6 +272,9 @@ func TestChecks(t *testing.T) {
 		{where(), "batch", "jobs", jobWaits + `containers: [{name: c, image: j}]}}}`, jobWaits + `containers: [{name: c, image: i}]}}}`, "spec.template.spec: Invalid value"},
 		{where(), "certificates.k8s.io", "podcertificaterequests", `spec: {podName: a}`, `spec: {podName: b}`, "field is immutable"},
 		{where(), "admissionregistration.k8s.io", "validatingwebhookconfigurations", `webhooks: [{name: a}]`, "", "webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun"},
+		{where(), "batch", "jobs", strings.Replace(jobText, "template: {", "template: {metadata: {labels: {controller-uid: x}}, ", 1), "", `spec.template.metadata.labels[controller-uid]: Invalid value: {`},
+		{where(), "batch", "jobs", "{metadata: {name: a}, " + strings.Replace(jobText, "template: {", "selector: {matchLabels: {job-name: a}}, template: {", 1) + "}", "", ""},
+		{where(), "batch", "jobs", strings.Replace(jobText, "template: {", "selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, ", 1), "", "`selector` not auto-generated"},
 	} {
 		v := versionFor(t, c.group, c.plural)
 		d := read(t, v, c.text)

@@ -44,11 +44,30 @@ func checkJob(new, old *jsondoc.Doc) field.ErrorList {
 	if old != nil {
 		return append(errs, checkJobUpdate(spec, describe.ReadAs[batchv1.JobSpec](old.Root().Get("spec")), new, old)...)
 	}
-	if manual := spec.ManualSelector; manual == nil || !*manual {
-		own := &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.ControllerUidLabel: new.Root().At("metadata", "uid").Text()}}
-		if spec.Selector != nil && !describe.SameJSON(spec.Selector, own) {
-			errs = append(errs, field.Invalid(path.Child("selector"), spec.Selector, "`selector` not auto-generated"))
+	return append(checkGenerated(spec, strings.Clone(new.Root().At("metadata", "uid").Text()), strings.Clone(new.Root().At("metadata", "name").Text())), errs...)
+}
+
+// checkGenerated checks that a new job has the labels and the selector that the server generates,
+// unless its owner sets the selector.
+func checkGenerated(spec *batchv1.JobSpec, uid, name string) field.ErrorList {
+	if manual := spec.ManualSelector; manual != nil && *manual || spec.Selector == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	path, own := field.NewPath("spec"), labels.Set{}
+	for _, label := range []struct{ key, want string }{
+		{"controller-uid", uid}, {"job-name", name}, {batchv1.ControllerUidLabel, uid}, {batchv1.JobNameLabel, name},
+	} {
+		own[label.key] = label.want
+		at, want := path.Child("template", "metadata", "labels").Key(label.key), fmt.Sprintf("must be '%s'", label.want)
+		if got, ok := spec.Template.Labels[label.key]; !ok {
+			errs = append(errs, field.Required(at, want))
+		} else if got != label.want {
+			errs = append(errs, field.Invalid(at, spec.Template.Labels, want))
 		}
+	}
+	if s, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil && !s.Matches(own) {
+		errs = append(errs, field.Invalid(path.Child("selector"), spec.Selector, "`selector` not auto-generated"))
 	}
 	return errs
 }
