@@ -275,6 +275,10 @@ func TestChecks(t *testing.T) {
 		{where(), "batch", "jobs", strings.Replace(jobText, "template: {", "template: {metadata: {labels: {controller-uid: x}}, ", 1), "", `spec.template.metadata.labels[controller-uid]: Invalid value: {`},
 		{where(), "batch", "jobs", "{metadata: {name: a}, " + strings.Replace(jobText, "template: {", "selector: {matchLabels: {job-name: a}}, template: {", 1) + "}", "", ""},
 		{where(), "batch", "jobs", strings.Replace(jobText, "template: {", "selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, ", 1), "", "`selector` not auto-generated"},
+		{where(), "rbac.authorization.k8s.io", "clusterrolebindings", `{roleRef: {kind: ClusterRole}, subjects: [{kind: ServiceAccount}, {kind: ServiceAccount}]}`, "",
+			"[subjects[0].namespace: Required value, subjects[1].namespace: Required value, subjects[0].name: Required value, subjects[1].name: Required value, roleRef.name: Required value]"},
+		{where(), "rbac.authorization.k8s.io", "clusterroles", `{rules: [{apiGroups: [""]}], aggregationRule: {}}`, "",
+			"[rules[0].resources: Required value: resource rules must supply at least one resource, aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil, rules[0].verbs: Required value]"},
 	} {
 		v := versionFor(t, c.group, c.plural)
 		d := read(t, v, c.text)

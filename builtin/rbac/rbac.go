@@ -85,20 +85,27 @@ func fillSubjects(subjects []rbacv1.Subject) {
 
 // checkRole checks the rules of a role.
 func checkRole(_ *kind.Version, d, _ *jsondoc.Doc, _ schema.Scope) field.ErrorList {
-	return checkRules(d.Root().Get("rules"), true)
+	rules := d.Root().Get("rules")
+	return append(checkRules(rules, true), checkVerbs(rules)...)
 }
 
 // checkClusterRole checks the rules of a cluster role, and its aggregation.
 func checkClusterRole(_ *kind.Version, d, _ *jsondoc.Doc, _ schema.Scope) field.ErrorList {
-	errs := checkRules(d.Root().Get("rules"), false)
-	rule := d.Root().Get("aggregationRule")
+	rules := d.Root().Get("rules")
+	errs := append(checkRules(rules, false), checkAggregation(d.Root().Get("aggregationRule"))...)
+	return append(errs, checkVerbs(rules)...)
+}
+
+// checkAggregation checks the selectors of a cluster role that is made of others.
+func checkAggregation(rule jsondoc.Value) field.ErrorList {
 	if rule.Kind() != jsondoc.Object {
-		return errs
+		return nil
 	}
+	var errs field.ErrorList
 	at := field.NewPath("aggregationRule", "clusterRoleSelectors")
 	selectors := rule.Get("clusterRoleSelectors")
 	if selectors.Len() == 0 {
-		return append(errs, field.Required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil"))
+		return field.ErrorList{field.Required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil")}
 	}
 	for i, s := range selectors.Items() {
 		var selector metav1.LabelSelector
@@ -114,14 +121,23 @@ func checkClusterRole(_ *kind.Version, d, _ *jsondoc.Doc, _ schema.Scope) field.
 	return errs
 }
 
-// checkRules checks the rules of a role.
+// checkVerbs checks that rules have verbs. Upstream declares this in its types, and such errors come
+// after all others.
+func checkVerbs(rules jsondoc.Value) field.ErrorList {
+	var errs field.ErrorList
+	for i, r := range rules.Items() {
+		if r.Get("verbs").Len() == 0 {
+			errs = append(errs, field.Required(field.NewPath("rules").Index(i).Child("verbs"), ""))
+		}
+	}
+	return errs
+}
+
+// checkRules checks the rules of a role, but for their verbs.
 func checkRules(rules jsondoc.Value, namespaced bool) field.ErrorList {
 	var errs field.ErrorList
 	for i, r := range rules.Items() {
 		at := field.NewPath("rules").Index(i)
-		if r.Get("verbs").Len() == 0 {
-			errs = append(errs, field.Required(at.Child("verbs"), ""))
-		}
 		if r.Get("nonResourceURLs").Len() > 0 {
 			if namespaced {
 				errs = append(errs, field.Invalid(at.Child("nonResourceURLs"), describe.Texts(r.Get("nonResourceURLs")), "namespaced rules cannot apply to non-resource URLs"))
@@ -154,14 +170,24 @@ func checkBinding(namespaced bool) describe.Checker {
 				errs = append(errs, field.Invalid(field.NewPath("roleRef"), shownRef(ref), "field is immutable"))
 			}
 		}
-		return errs
+		return append(errs, checkNames(d.Root())...)
 	}
+}
+
+// checkNames checks that the subjects and the role of a binding have names. As in checkVerbs, these
+// errors come last.
+func checkNames(binding jsondoc.Value) field.ErrorList {
+	var errs field.ErrorList
+	for i, s := range binding.Get("subjects").Items() {
+		errs = append(errs, describe.NeedText(field.NewPath("subjects").Index(i).Child("name"), s.Get("name").Text())...)
+	}
+	return append(errs, describe.NeedText(field.NewPath("roleRef", "name"), binding.At("roleRef", "name").Text())...)
 }
 
 // shownRef is a role as errors print it: with Go's field names.
 type shownRef struct{ APIGroup, Kind, Name string }
 
-// checkRoleRef checks the role of a binding, which must not change.
+// checkRoleRef checks the role of a binding, but for an empty name.
 func checkRoleRef(ref jsondoc.Value, namespaced bool) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("roleRef")
@@ -175,23 +201,18 @@ func checkRoleRef(ref jsondoc.Value, namespaced bool) field.ErrorList {
 	if k := ref.Get("kind").Text(); k != "ClusterRole" && !(namespaced && k == "Role") {
 		errs = append(errs, field.NotSupported(at.Child("kind"), strings.Clone(k), kinds))
 	}
-	name := strings.Clone(ref.Get("name").Text())
-	if name == "" {
-		return append(errs, field.Required(at.Child("name"), ""))
-	}
-	for _, msg := range describe.Segment(name, false) {
-		errs = append(errs, field.Invalid(at.Child("name"), name, msg))
+	if name := strings.Clone(ref.Get("name").Text()); name != "" {
+		for _, msg := range describe.Segment(name, false) {
+			errs = append(errs, field.Invalid(at.Child("name"), name, msg))
+		}
 	}
 	return errs
 }
 
-// checkSubject checks a subject by its kind.
+// checkSubject checks a subject by its kind, but for an empty name.
 func checkSubject(s jsondoc.Value, namespaced bool, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	name, group := strings.Clone(s.Get("name").Text()), strings.Clone(s.Get("apiGroup").Text())
-	if name == "" {
-		errs = append(errs, field.Required(at.Child("name"), ""))
-	}
 	switch k := strings.Clone(s.Get("kind").Text()); k {
 	case rbacv1.ServiceAccountKind:
 		if name != "" {
