@@ -70,8 +70,12 @@ func checkVolume(v *corev1.Volume, path *field.Path) field.ErrorList {
 		return describe.CheckNoBacksteps(at.Child("path"), v.HostPath.Path)
 	})
 	source("gitRepo", v.GitRepo != nil, nil)
-	source("gcePersistentDisk", v.GCEPersistentDisk != nil, nil)
-	source("awsElasticBlockStore", v.AWSElasticBlockStore != nil, nil)
+	source("gcePersistentDisk", v.GCEPersistentDisk != nil, func(*field.Path) field.ErrorList {
+		return checkDisk(v.GCEPersistentDisk.PDName, v.GCEPersistentDisk.Partition, path.Child("persistentDisk"), "pdName")
+	})
+	source("awsElasticBlockStore", v.AWSElasticBlockStore != nil, func(at *field.Path) field.ErrorList {
+		return checkDisk(v.AWSElasticBlockStore.VolumeID, v.AWSElasticBlockStore.Partition, at, "volumeID")
+	})
 	source("secret", v.Secret != nil, func(at *field.Path) field.ErrorList {
 		found := describe.NeedText(at.Child("secretName"), v.Secret.SecretName)
 		return append(found, checkFiles(at, v.Secret.DefaultMode, v.Secret.Items)...)
@@ -112,6 +116,15 @@ func checkVolume(v *corev1.Volume, path *field.Path) field.ErrorList {
 	source("image", v.Image != nil, nil)
 	if sources == 0 {
 		errs = append(errs, field.Required(path, "must specify a volume type"))
+	}
+	return errs
+}
+
+// checkDisk checks the name of a disk of a cloud provider, in the field nameField, and its partition.
+func checkDisk(name string, partition int32, at *field.Path, nameField string) field.ErrorList {
+	errs := describe.NeedText(at.Child(nameField), name)
+	if partition < 0 || partition > 255 {
+		errs = append(errs, field.Invalid(at.Child("partition"), partition, "must be between 1 and 255, inclusive"))
 	}
 	return errs
 }

@@ -134,6 +134,12 @@ func checkPersistentVolume(new, old *jsondoc.Doc) field.ErrorList {
 		errs = append(errs, describe.NeedText(path.Child("hostPath", "path"), h.Path)...)
 		errs = append(errs, describe.CheckNoBacksteps(path.Child("hostPath", "path"), h.Path)...)
 	}
+	if g := spec.GCEPersistentDisk; g != nil && sources == 1 {
+		errs = append(errs, checkDisk(g.PDName, g.Partition, path.Child("persistentDisk"), "pdName")...)
+	}
+	if a := spec.AWSElasticBlockStore; a != nil && sources == 1 {
+		errs = append(errs, checkDisk(a.VolumeID, a.Partition, path.Child("awsElasticBlockStore"), "volumeID")...)
+	}
 	if spec.NFS != nil && sources == 1 {
 		errs = append(errs, checkNFS(spec.NFS, path.Child("nfs"))...)
 	}
