@@ -109,12 +109,48 @@ func checkPodSpec(spec *corev1.PodSpec, path *field.Path, claims []corev1.Volume
 	errs = append(errs, c.checkNetwork()...)
 	errs = append(errs, c.checkSecurity()...)
 	errs = append(errs, c.checkPlacement()...)
+	errs = append(errs, c.checkHostProcess()...)
 	errs = append(errs, c.checkHostName()...)
 	if c.Overhead != nil {
 		errs = append(errs, checkRequirements(&corev1.ResourceRequirements{Limits: c.Overhead}, c.path.Child("overhead"), CheckResourceName)...)
 	}
 	errs = append(errs, c.checkSystem()...)
 	return append(errs, c.checkFileKeys()...)
+}
+
+// checkHostProcess checks the containers of Windows that are processes of their node: if there are
+// any, all containers must be.
+func (c *podCheck) checkHostProcess() field.ErrorList {
+	var errs field.ErrorList
+	var ofPod *bool
+	if s := c.SecurityContext; s != nil && s.WindowsOptions != nil {
+		ofPod = s.WindowsOptions.HostProcess
+	}
+	all, host := 0, 0
+	c.eachContainer(func(x *corev1.Container, path *field.Path) {
+		all++
+		own := ofPod
+		if s := x.SecurityContext; s != nil && s.WindowsOptions != nil && s.WindowsOptions.HostProcess != nil {
+			own = s.WindowsOptions.HostProcess
+			if ofPod != nil && *ofPod != *own {
+				errs = append(errs, field.Invalid(path.Child("securityContext", "windowsOptions", "hostProcess"), *own,
+					fmt.Sprintf("pod hostProcess value must be identical if both are specified, was %v", *ofPod)))
+			}
+		}
+		if own != nil && *own {
+			host++
+		}
+	})
+	if host == 0 {
+		return errs
+	}
+	if host != all {
+		errs = append(errs, field.Invalid(c.path, "", "If pod contains any hostProcess containers then all containers must be HostProcess containers"))
+	}
+	if !c.HostNetwork {
+		errs = append(errs, field.Invalid(c.path.Child("hostNetwork"), false, "hostNetwork must be true if pod contains any hostProcess containers"))
+	}
+	return errs
 }
 
 // checkHostName checks a host name that is not the name of the pod.
