@@ -283,6 +283,8 @@ func TestChecks(t *testing.T) {
 		{where(), "", "pods", `spec: {hostNetwork: true, securityContext: {windowsOptions: {hostProcess: true}}, containers: [{name: c, image: i}, {name: d, image: i, securityContext: {windowsOptions: {hostProcess: true}}}]}`, "", ""},
 		{where(), "", "pods", `spec: {securityContext: {windowsOptions: {hostProcess: false}}, containers: [{name: c, image: i, securityContext: {windowsOptions: {hostProcess: true}}}]}`, "",
 			"spec.containers[0].securityContext.windowsOptions.hostProcess: Invalid value: true: pod hostProcess value must be identical if both are specified, was false"},
+		{where(), "", "pods", `spec: {containers: [{name: c, image: i, securityContext: {allowPrivilegeEscalation: false, privileged: true, capabilities: {add: [X]}, seLinuxOptions: {level: l}}}]}`, "",
+			`Invalid value: {"Capabilities":{"Add":["X"],"Drop":null},"Privileged":true,"SELinuxOptions":{"User":"","Role":"","Type":"","Level":"l"},"WindowsOptions":null,`},
 		{where(), "batch", "jobs", strings.Replace(jobText, "template: {", "template: {metadata: {labels: {controller-uid: x}}, ", 1), "", `spec.template.metadata.labels[controller-uid]: Invalid value: {`},
 		{where(), "batch", "jobs", "{metadata: {name: a}, " + strings.Replace(jobText, "template: {", "selector: {matchLabels: {job-name: a}}, template: {", 1) + "}", "", ""},
 		{where(), "batch", "jobs", strings.Replace(jobText, "template: {", "selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, ", 1), "", "`selector` not auto-generated"},

@@ -415,27 +415,12 @@ func (c *podCheck) checkContainerSecurity(s *corev1.SecurityContext, path *field
 		return errs
 	}
 	if s.Privileged != nil && *s.Privileged {
-		errs = append(errs, field.Invalid(path, shownSecurity(s), "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
+		errs = append(errs, field.Invalid(path, describe.InGoNames(s), "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
 	}
 	if s.Capabilities != nil && slices.Contains(s.Capabilities.Add, "CAP_SYS_ADMIN") {
-		errs = append(errs, field.Invalid(path, shownSecurity(s), "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
+		errs = append(errs, field.Invalid(path, describe.InGoNames(s), "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
 	}
 	return errs
-}
-
-// shownSecurity is a security context as errors print it: with Go's field names at the first level.
-func shownSecurity(s *corev1.SecurityContext) any {
-	return struct {
-		Capabilities                                                   *corev1.Capabilities
-		Privileged                                                     *bool
-		SELinuxOptions                                                 *corev1.SELinuxOptions
-		WindowsOptions                                                 *corev1.WindowsSecurityContextOptions
-		RunAsUser, RunAsGroup                                          *int64
-		RunAsNonRoot, ReadOnlyRootFilesystem, AllowPrivilegeEscalation *bool
-		ProcMount                                                      *corev1.ProcMountType
-		SeccompProfile                                                 *corev1.SeccompProfile
-		AppArmorProfile                                                *corev1.AppArmorProfile
-	}(*s)
 }
 
 // checkHooks checks the hooks and probes of a container.
