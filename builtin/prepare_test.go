@@ -147,6 +147,7 @@ const dnsWarning = "metadata.name: this is used in Pod names and hostnames, whic
 // Ledger: profile-annotations.
 func TestDeprecatedThingsWarn(t *testing.T) {
 	for _, test := range []struct{ plural, text, want string }{
+		{"secrets", `{type: kubernetes.io/tls, data: {tls.crt: "", tls.key: ""}}`, "tls: failed to find any PEM data in certificate input"},
 		{"podtemplates", `template: {spec: {containers: [{name: c, image: i, ports: [{containerPort: 80}, {containerPort: 80}]}]}}`, "template.spec.containers[0].ports[1]: duplicate port definition with template.spec.containers[0].ports[0]"},
 		{"replicationcontrollers", `{metadata: {name: a.b}, spec: {selector: {a: b}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`, dnsWarning},
 		{"pods", `{metadata: {annotations: {seccomp.security.alpha.kubernetes.io/pod: x}}, spec: {containers: [{name: c, image: i}]}}`, `metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]: non-functional in v1.27+; use the "seccompProfile" field instead`},
@@ -160,8 +161,13 @@ func TestDeprecatedThingsWarn(t *testing.T) {
 		{"pods", `spec: {hostAliases: [{ip: 1.1.1.1}, {ip: 1.1.1.1}], containers: [{name: c, image: i}]}`, `spec.hostAliases[1].ip: duplicate ip "1.1.1.1"`},
 		{"nodes", `spec: {externalID: x}`, "spec.externalID: this field is deprecated, and is unused by Kubernetes"},
 		{"persistentvolumes", `spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], rbd: {monitors: [m], image: i}}`, "spec.rbd: deprecated in v1.28, non-functional in v1.31+"},
+		{"ingresses", `{metadata: {annotations: {kubernetes.io/ingress.class: c}}, spec: {defaultBackend: {service: {name: s, port: {number: 1}}}}}`, `annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' instead`},
 	} {
-		v := versionFor(t, "", test.plural)
+		group := ""
+		if test.plural == "ingresses" {
+			group = "networking.k8s.io"
+		}
+		v := versionFor(t, group, test.plural)
 		r := v.Validate(context.Background(), read(t, v, test.text), nil, schema.Whole)
 		if !slices.Contains(r.Warnings, test.want) {
 			t.Errorf("%s %s: got %v and %v, want %q", test.plural, test.text, r.Errors, r.Warnings, test.want)

@@ -3,6 +3,7 @@
 package core
 
 import (
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
@@ -45,7 +46,7 @@ func coreKinds() []describe.Description {
 			describe.Size("Data", corev1.Secret{}.SwaggerDoc()["data"], []string{"data"}),
 			describe.AgeColumn(),
 		},
-		Check: checkSecret,
+		Check: checkSecret, Warnings: warnSecret,
 	}, {
 		Kind: "ServiceAccount", Plural: "serviceaccounts", ShortNames: []string{"sa"},
 		Versions: describe.V1[corev1.ServiceAccount](nil), Behavior: kind.Behavior{DeleteReturnsObject: true},
@@ -178,6 +179,22 @@ func checkSecret(_ *kind.Version, d, old *jsondoc.Doc, _ schema.Scope) field.Err
 	}
 	errs = append(errs, checkImmutable(obj, was, "data")...)
 	return append(errs, checkSecretType(obj)...)
+}
+
+// warnSecret warns of a certificate or key that is malformed, or that does not match the other.
+func warnSecret(new, _ *jsondoc.Doc) []string {
+	obj := new.Root()
+	if obj.Get("type").Text() != string(corev1.SecretTypeTLS) {
+		return nil
+	}
+	part := func(key string) []byte {
+		text, _ := base64.StdEncoding.DecodeString(obj.At("data", key).Text())
+		return text
+	}
+	if _, err := tls.X509KeyPair(part(corev1.TLSCertKey), part(corev1.TLSPrivateKeyKey)); err != nil {
+		return []string{err.Error()}
+	}
+	return nil
 }
 
 // secretKeys are the keys that a secret of a type must have.

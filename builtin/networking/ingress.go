@@ -51,6 +51,14 @@ func checkIngress(new, old *jsondoc.Doc) field.ErrorList {
 	return errs
 }
 
+// warnIngress warns of a new ingress whose class is in the annotation only.
+func warnIngress(new, old *jsondoc.Doc) []string {
+	if old != nil || !new.Root().At("metadata", "annotations", ingressClass).Exists() || new.Root().At("spec", "ingressClassName").Exists() {
+		return nil
+	}
+	return []string{fmt.Sprintf("annotation %q is deprecated, please use 'spec.ingressClassName' instead", ingressClass)}
+}
+
 // checkHost checks the name of a host, or a wildcard for all hosts below a name.
 func checkHost(path *field.Path, host string) field.ErrorList {
 	if strings.Contains(host, "*") {

@@ -37,7 +37,8 @@ func Kinds() []describe.Description {
 			}),
 			describe.AgeColumn(),
 		},
-		Check: describe.Both(describe.UnlessStatus(checkIngress), checkIngressStatus),
+		Warnings: warnIngress,
+		Check:    describe.Both(describe.UnlessStatus(checkIngress), checkIngressStatus),
 	}, {
 		Group: "networking.k8s.io", Kind: "IngressClass", Plural: "ingressclasses", ClusterScoped: true, Generation: true,
 		Check:    describe.Both(describe.Required("", "spec", "controller"), describe.Both(describe.ImmutableAs(describe.AsText, "spec", "controller"), checkClassParameters)),
