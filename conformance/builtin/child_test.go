@@ -45,6 +45,9 @@ func child(dir string) error {
 	} else {
 		flags = append(flags, "--authorization-mode", "RBAC")
 	}
+	if names, err := os.ReadFile(file(disabledPluginsFile)); err == nil { // of TestRepositories
+		flags = append(flags, "--disable-admission-plugins", string(names))
+	}
 	cmd.SetArgs(flags)
 	return cmd.Execute()
 }

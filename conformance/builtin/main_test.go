@@ -68,6 +68,8 @@ const (
 	authorizationFile = "authorization.kubeconfig"
 	auditPolicyFile   = "audit.yaml"
 	auditLogFile      = "audit.log"
+	// disabledPluginsFile has the names of the admission plugins that are disabled, separated by commas.
+	disabledPluginsFile = "disabled-plugins"
 )
 
 // startUpstreamIn starts the child with more files in its folder.
