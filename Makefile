@@ -130,6 +130,7 @@ conformance-quick: ## what make test runs of the comparison with upstream's code
 	$(MAKE) --no-print-directory fuzz-cel CASES=300000
 	cd conformance/authz && $(GO) test -short -timeout=10m ./...
 	cd conformance/gc && $(GO) test -short -timeout=10m .
+	cd conformance/sql && $(GO) test -timeout=10m -run TestRandom/sqlite -pairs=1000000 .
 	cd conformance && $(GO) test -count=1 -v -run TestPublishedSuite ./celspec | grep -E "^(\||cel-spec|---|FAIL|ok)"
 
 .PHONY: conformance
@@ -181,8 +182,9 @@ conformance-builtin: ## thousands of requests about built-in kinds to kube-apise
 # PAIRS=10000000 compares that many pairs of an expression and a document in each database.
 PAIRS ?= 2000000
 .PHONY: conformance-sql
-conformance-sql: ## expressions as SQL in PostgreSQL and SQLite, beside the evaluator; rules of published definitions; installs PostgreSQL; PAIRS, SEED
+conformance-sql: ## expressions as SQL in PostgreSQL, MariaDB and SQLite, beside the evaluator; rules of published definitions; installs both servers; PAIRS, SEED
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || apt-get install -y postgresql
+	@test -x /usr/sbin/mariadbd || apt-get install -y mariadb-server
 	cd conformance/sql && $(GO) test -count=1 -timeout=0 -v . -pairs=$(PAIRS) -seed=$(SEED) -catalog | grep -avE '^=== '
 
 .PHONY: drift

@@ -18,9 +18,9 @@ type ColumnType string
 const (
 	JSON    ColumnType = "json"    // jsonb in PostgreSQL, JSON text in other databases
 	Text    ColumnType = "text"    // text
-	BigInt  ColumnType = "bigint"  // bigint in PostgreSQL, integer in SQLite
-	Double  ColumnType = "double"  // double precision in PostgreSQL, real in SQLite
-	Boolean ColumnType = "boolean" // boolean in PostgreSQL, the integers 0 and 1 in SQLite
+	BigInt  ColumnType = "bigint"  // bigint, in SQLite integer
+	Double  ColumnType = "double"  // double precision, in SQLite real
+	Boolean ColumnType = "boolean" // boolean in PostgreSQL, the integers 0 and 1 in other databases
 )
 
 // ColumnTypes returns the names of all types of columns.
@@ -41,7 +41,7 @@ type Column struct {
 }
 
 // withDefaults validates a column.
-func (c Column) withDefaults() (Column, error) {
+func (c Column) withDefaults(d Dialect) (Column, error) {
 	if c.Name == "" {
 		c.Name = c.Of
 	}
@@ -53,6 +53,10 @@ func (c Column) withDefaults() (Column, error) {
 		return c, fmt.Errorf("column %s: got the variable %q, want one such as self, or a member such as request.path", c.Name, c.Of)
 	case !isIdentifier(c.Name):
 		return c, fmt.Errorf("column: got %q, want letters, digits and underscores, such as doc or t.doc", c.Name)
+	case strings.HasPrefix(strings.ToLower(c.Name), ownNames):
+		return c, fmt.Errorf("column %s: names that begin with %s are those of the conditions", c.Name, ownNames)
+	case d == SQLite && slices.Contains(eachColumns, strings.ToLower(c.Name)):
+		return c, fmt.Errorf("column %s: SQLite's function json_each has a column of that name; write it after its table, such as t.%[1]s", c.Name)
 	case !slices.Contains(ColumnTypes(), string(c.Type)):
 		return c, fmt.Errorf("column %s: got the type %q, want one of %s", c.Name, c.Type, strings.Join(ColumnTypes(), ", "))
 	case c.Type == JSON && strings.Contains(c.Of, "."):
@@ -60,6 +64,12 @@ func (c Column) withDefaults() (Column, error) {
 	}
 	return c, nil
 }
+
+// ownNames begins the names of tables and columns inside of conditions.
+const ownNames = "cel_"
+
+// eachColumns are the columns of json_each in SQLite, which would hide a column of the same name.
+var eachColumns = []string{"key", "value", "type", "atom", "id", "parent", "fullkey", "path", "json", "root"}
 
 // isPath reports whether s has names of CEL with dots between them.
 func isPath(s string) bool {
@@ -70,14 +80,14 @@ func isPath(s string) bool {
 var kinds = map[ColumnType]kind{Text: stringKind, BigInt: intKind, Double: doubleKind, Boolean: boolKind}
 
 // bind adds the variables of the columns to the scope.
-func (t *translator) bind(columns []Column) error {
+func (t *translator) bind(d Dialect, columns []Column) error {
 	if len(columns) == 0 {
 		columns = []Column{{Of: "self", Name: "doc"}}
 	}
 	t.flat = map[string]Column{}
 	seen := map[string]bool{}
 	for _, c := range columns {
-		c, err := c.withDefaults()
+		c, err := c.withDefaults(d)
 		switch {
 		case err != nil:
 			return err

@@ -1,6 +1,6 @@
 package sql
 
-// This file says what a database must be able to do, and does it in two dialects.
+// This file says what a database must be able to do, and does it in three dialects.
 
 // node is the type of a JSON value.
 type node int
@@ -30,7 +30,7 @@ func (p place) id() string { return p.base + "\x01" + p.path }
 // database generates SQL in a dialect. The SQL that it returns never fails: a value of another type
 // is NULL.
 type database interface {
-	// prefix is what stands before the number of a parameter.
+	// prefix is what stands before the number of a parameter. Parameters of MariaDB have no numbers: each use is one.
 	prefix() string
 	// column returns the place of the documents.
 	column(name string) place
@@ -82,6 +82,8 @@ type database interface {
 	count(from, condition string) string
 	// length returns the number of code points of a text.
 	length(text string) string
+	// concat returns a text after another one.
+	concat(a, b string) string
 	// startsWith, endsWith and contains return conditions on texts.
 	startsWith(text, part string) string
 	endsWith(text, part string) string

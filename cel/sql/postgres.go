@@ -79,18 +79,18 @@ func (d postgres) size(p place, n node) string {
 }
 
 func (d postgres) list(p place, alias string) (from string, item place) {
-	return "jsonb_array_elements(CASE jsonb_typeof(" + p.base + ") WHEN 'array' THEN " + p.base + " ELSE '[]' END) AS " + alias + "(v)",
-		place{base: alias + ".v"}
+	return "jsonb_array_elements(CASE jsonb_typeof(" + p.base + ") WHEN 'array' THEN " + p.base + " ELSE '[]' END) AS " + alias + "(cel_v)",
+		place{base: alias + ".cel_v"}
 }
 
 func (d postgres) listOrKeys(p place, alias string) (from string, item place) {
 	return "jsonb_array_elements(CASE jsonb_typeof(" + p.base + ") WHEN 'array' THEN " + p.base + " WHEN 'object' THEN " +
-		"(SELECT coalesce(jsonb_agg(k), '[]') FROM jsonb_object_keys(" + p.base + ") AS k) ELSE '[]' END) AS " + alias + "(v)", place{base: alias + ".v"}
+		"(SELECT coalesce(jsonb_agg(cel_k), '[]') FROM jsonb_object_keys(" + p.base + ") AS cel_k) ELSE '[]' END) AS " + alias + "(cel_v)", place{base: alias + ".cel_v"}
 }
 
 func (d postgres) entries(p place, alias string) (from, key string, value place) {
-	return "jsonb_each(CASE jsonb_typeof(" + p.base + ") WHEN 'object' THEN " + p.base + " ELSE '{}' END) AS " + alias + "(k, v)",
-		alias + ".k", place{base: alias + ".v"}
+	return "jsonb_each(CASE jsonb_typeof(" + p.base + ") WHEN 'object' THEN " + p.base + " ELSE '{}' END) AS " + alias + "(cel_k, cel_v)",
+		alias + ".cel_k", place{base: alias + ".cel_v"}
 }
 
 func (d postgres) bytesOrder(text string) string { return text + ` COLLATE "C"` }
@@ -104,6 +104,8 @@ func (d postgres) count(from, condition string) string {
 }
 
 func (d postgres) length(text string) string { return "char_length(" + text + ")::numeric" }
+
+func (d postgres) concat(a, b string) string { return "(" + a + " || " + b + ")" }
 
 func (d postgres) startsWith(text, part string) string {
 	return "starts_with(" + text + ", " + part + ")"

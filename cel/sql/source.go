@@ -36,7 +36,7 @@ func (t *translator) source(e ast.Expr) (source, error) {
 		return source{}, t.refuse(e, "macro", "only lists and maps of the document are translated")
 	}
 	t.tables++
-	alias := fmt.Sprintf("t%d", t.tables)
+	alias := fmt.Sprintf(ownNames+"%d", t.tables)
 	s := source{}
 	switch {
 	case isDynamic(list.schema):

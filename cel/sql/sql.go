@@ -21,10 +21,11 @@ type Dialect string
 const (
 	Postgres Dialect = "postgres" // PostgreSQL 15, documents in a column of type jsonb
 	SQLite   Dialect = "sqlite"   // SQLite 3.40, documents in a column of type TEXT
+	MariaDB  Dialect = "mariadb"  // MariaDB 10.11, documents in a column of type JSON, which is text, and texts in utf8mb4
 )
 
 // Dialects returns the names of all dialects.
-func Dialects() []string { return []string{string(Postgres), string(SQLite)} }
+func Dialects() []string { return []string{string(Postgres), string(SQLite), string(MariaDB)} }
 
 // Options says where the documents are.
 type Options struct {
@@ -38,8 +39,8 @@ type Options struct {
 
 // Query is a condition on documents.
 type Query struct {
-	// Where is the condition for a WHERE clause. Its parameters are $1, $2, … in PostgreSQL, and
-	// ?1, ?2, … in SQLite.
+	// Where is the condition for a WHERE clause. Its parameters are $1, $2, … in PostgreSQL,
+	// ?1, ?2, … in SQLite, and ? in MariaDB.
 	Where string
 	// Args are the values of the parameters: strings, int64s and float64s.
 	Args []any
@@ -78,10 +79,12 @@ func Translate(x *cel.Expression, o Options) (*Query, error) {
 		t.db = postgres{t.params}
 	case SQLite:
 		t.db = sqlite{t.params}
+	case MariaDB:
+		t.db = mariadb{t.params}
 	default:
 		return nil, fmt.Errorf("dialect: got %q, want one of %s", o.Dialect, strings.Join(Dialects(), ", "))
 	}
-	if err := t.bind(o.Columns); err != nil {
+	if err := t.bind(o.Dialect, o.Columns); err != nil {
 		return nil, err
 	}
 	if err := t.checkTypes(t.tree.Expr()); err != nil {
@@ -113,7 +116,7 @@ func (t *translator) query() (*Query, error) {
 	if len(where) == 0 {
 		return nil, q.Refused[0]
 	}
-	q.Where, q.Args = t.params.render(and(where...), t.db.prefix())
+	q.Where, q.Args = t.params.render(and(where...), t.db)
 	q.Residual = strings.Join(residual, " && ")
 	return q, nil
 }
@@ -149,8 +152,9 @@ func (p *params) add(v any) string {
 	return "\x00" + strconv.Itoa(n) + "\x00"
 }
 
-// render returns the clause with the parameters that it uses, numbered from 1 after the prefix.
-func (p *params) render(clause, prefix string) (where string, args []any) {
+// render returns the clause with the parameters that it uses, numbered from 1, or without numbers and once for each use.
+func (p *params) render(clause string, db database) (where string, args []any) {
+	_, repeated := db.(mariadb)
 	var b strings.Builder
 	numbers := map[string]int{}
 	for i, part := range strings.Split(clause, "\x00") {
@@ -159,7 +163,7 @@ func (p *params) render(clause, prefix string) (where string, args []any) {
 			continue
 		}
 		n, ok := numbers[part]
-		if !ok {
+		if !ok || repeated {
 			index, err := strconv.Atoi(part)
 			if err != nil {
 				panic("BUG: parameter: " + err.Error())
@@ -168,7 +172,10 @@ func (p *params) render(clause, prefix string) (where string, args []any) {
 			n = len(args)
 			numbers[part] = n
 		}
-		b.WriteString(prefix + strconv.Itoa(n))
+		b.WriteString(db.prefix())
+		if !repeated {
+			b.WriteString(strconv.Itoa(n))
+		}
 	}
 	return b.String(), args
 }

@@ -41,8 +41,8 @@ func TestTranslate(t *testing.T) {
 			`(json_type(doc, '$."s"') = 'text' AND json_extract(doc, '$."s"') COLLATE BINARY = ?1)`, `[{"s":"a"} a]`},
 		{`!has(self.o.s)`, `(jsonb_typeof((doc -> 'o')) = 'object' AND (jsonb_typeof(((doc -> 'o') -> 's')) <> 'null') IS NOT TRUE)`,
 			`(json_type(doc, '$."o"') = 'object' AND (json_type(doc, '$."o"."s"') <> 'null') IS NOT TRUE)`, `[]`},
-		{`self.l.exists(x, x == "a")`, `(jsonb_typeof((doc -> 'l')) = 'array' AND EXISTS (SELECT 1 FROM jsonb_array_elements(CASE jsonb_typeof((doc -> 'l')) WHEN 'array' THEN (doc -> 'l') ELSE '[]' END) AS t1(v) WHERE (jsonb_typeof(t1.v) = 'string' AND (t1.v #>> '{}') COLLATE "C" = $1::text)))`,
-			`(json_type(doc, '$."l"') = 'array' AND EXISTS (SELECT 1 FROM json_each(CASE json_type(doc, '$."l"') WHEN 'array' THEN doc ELSE '[]' END, '$."l"') AS t1 WHERE (t1.type = 'text' AND t1.atom COLLATE BINARY = ?1)))`, `[a]`},
+		{`self.l.exists(x, x == "a")`, `(jsonb_typeof((doc -> 'l')) = 'array' AND EXISTS (SELECT 1 FROM jsonb_array_elements(CASE jsonb_typeof((doc -> 'l')) WHEN 'array' THEN (doc -> 'l') ELSE '[]' END) AS cel_1(cel_v) WHERE (jsonb_typeof(cel_1.cel_v) = 'string' AND (cel_1.cel_v #>> '{}') COLLATE "C" = $1::text)))`,
+			`(json_type(doc, '$."l"') = 'array' AND EXISTS (SELECT 1 FROM json_each(CASE json_type(doc, '$."l"') WHEN 'array' THEN doc ELSE '[]' END, '$."l"') AS cel_1 WHERE (cel_1.type = 'text' AND cel_1.atom COLLATE BINARY = ?1)))`, `[a]`},
 		{`self.s.matches("^[a-c]+$")`, `(jsonb_typeof((doc -> 's')) = 'string' AND ((doc -> 's') #>> '{}') COLLATE "C" ~ $1::text)`, "", `[***:^[a-c]+$]`},
 		{`self.m["a b"] == "c"`, `(doc @> ($1::text)::jsonb AND jsonb_typeof(((doc -> 'm') -> $2::text)) = 'string' AND (((doc -> 'm') -> $2::text) #>> '{}') COLLATE "C" = $3::text)`,
 			`(json_type(doc, ?1) = 'text' AND json_extract(doc, ?1) COLLATE BINARY = ?2)`, `[{"m":{"a b":"c"}} a b c]`},
@@ -155,6 +155,8 @@ func TestColumns(t *testing.T) {
 		want   string
 	}{
 		{Column{Of: "age", Type: Text}, "column age: got the type text, but age has the type int"},
+		{Column{Of: "age", Name: "Path", Type: BigInt}, "column Path: SQLite's function json_each has a column of that name; write it after its table, such as t.Path"},
+		{Column{Of: "age", Name: "CEL_1.doc", Type: BigInt}, "column CEL_1.doc: names that begin with cel_ are those of the conditions"},
 		{Column{Of: "age", Type: "date"}, `column age: got the type "date", want one of json, text, bigint, double, boolean`},
 		{Column{Of: "age", Name: "a'; --"}, `column: got "a'; --", want letters, digits and underscores, such as doc or t.doc`},
 		{Column{Of: "a-b", Name: "x"}, `column x: got the variable "a-b", want one such as self, or a member such as request.path`},

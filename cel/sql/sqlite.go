@@ -156,6 +156,8 @@ func (d sqlite) count(from, condition string) string {
 
 func (d sqlite) length(text string) string { return "length(" + text + ")" }
 
+func (d sqlite) concat(a, b string) string { return "(" + a + " || " + b + ")" }
+
 func (d sqlite) startsWith(text, part string) string {
 	return "substr(" + text + ", 1, length(" + part + ")) = " + part
 }

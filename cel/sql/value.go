@@ -259,7 +259,7 @@ func (t *translator) arithmetic(e ast.Expr, fn string, args []ast.Expr) (value, 
 		text, guard := t.db.arithmetic(op, a.text, b.text)
 		return value{kind: intKind, text: text, guard: and(a.guard, b.guard, guard)}, nil
 	case a.kind == stringKind && b.kind == stringKind && fn == operators.Add:
-		return value{kind: stringKind, text: "(" + a.text + " || " + b.text + ")", guard: and(a.guard, b.guard)}, nil
+		return value{kind: stringKind, text: t.db.concat(a.text, b.text), guard: and(a.guard, b.guard)}, nil
 	}
 	return value{}, t.refuse(e, op, "it is not translated for arguments of these types")
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
@@ -86,6 +87,56 @@ func openPostgres(t *testing.T) *database {
 	return &database{celsql.Postgres, db, "jsonb"}
 }
 
+// openMariaDB starts MariaDB on a socket in a folder of the test. It needs Debian's package mariadb-server; "make conformance-sql"
+// installs it.
+func openMariaDB(t *testing.T) *database {
+	for _, program := range []string{"mariadbd", "mariadb-install-db"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Fatal("MariaDB is not installed: run make conformance-sql, or install the package mariadb-server")
+		}
+	}
+	dir, err := os.MkdirTemp("", "md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	run := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(name, append([]string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data")}, args...)...)
+		cmd.Dir, cmd.SysProcAttr = dir, asOtherUser(t, dir)
+		return cmd
+	}
+	if out, err := run("mariadb-install-db", "--auth-root-authentication-method=normal", "--skip-test-db").CombinedOutput(); err != nil {
+		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
+	}
+	socket := filepath.Join(dir, "s")
+	server := run("mariadbd", "--socket="+socket, "--skip-networking", "--pid-file="+filepath.Join(dir, "pid"), "--innodb-flush-log-at-trx-commit=0",
+		"--character-set-server=utf8mb4", "--tmpdir="+dir)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Process.Signal(syscall.SIGTERM)
+		server.Wait()
+	})
+	db, err := sql.Open("mysql", "root@unix("+socket+")/?collation=utf8mb4_general_ci")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	for start := time.Now(); db.Ping() != nil; time.Sleep(50 * time.Millisecond) {
+		if time.Since(start) > time.Minute {
+			t.Fatalf("MariaDB does not answer: %v", db.Ping())
+		}
+	}
+	db.SetMaxOpenConns(1) // USE holds for one connection
+	for _, statement := range []string{"CREATE DATABASE test CHARACTER SET utf8mb4", "USE test"} {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &database{celsql.MariaDB, db, "JSON"}
+}
+
 // asOtherUser returns the attributes of a process that does not run as root, which PostgreSQL
 // refuses, and gives the folder to its user.
 func asOtherUser(t *testing.T, dir string) *syscall.SysProcAttr {
@@ -112,13 +163,17 @@ func (d *database) fill(t *testing.T, docs []string, flat [][4]any) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback()
+	placeholders := "($1, $2, $3, $4, $5, $6)"
+	if d.dialect == celsql.MariaDB {
+		placeholders = "(?, ?, ?, ?, ?, ?)"
+	}
 	for _, statement := range []string{"DROP TABLE IF EXISTS t", "CREATE TABLE t (id INTEGER PRIMARY KEY, doc " + d.column + " NOT NULL, " +
 		"s TEXT, n BIGINT, d DOUBLE PRECISION, b BOOLEAN)"} {
 		if _, err := tx.Exec(statement); err != nil {
 			t.Fatal(err)
 		}
 	}
-	insert, err := tx.Prepare("INSERT INTO t VALUES ($1, $2, $3, $4, $5, $6)")
+	insert, err := tx.Prepare("INSERT INTO t VALUES " + placeholders)
 	if err != nil {
 		t.Fatal(err)
 	}
