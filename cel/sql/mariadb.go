@@ -160,17 +160,18 @@ func (d mariadb) contains(text, part string) string {
 // matches refuses: a pattern can exceed a limit of the engine, which is an error of the query.
 func (d mariadb) matches(text, pattern string) (string, bool) { return "", false }
 
+// arithmetic adds 0 to its results, because MariaDB has a negative zero, which does not equal 0.
 func (d mariadb) arithmetic(op, a, b string) (text, guard string) {
 	switch op {
 	case "/":
 		text = "((" + a + " - MOD(" + a + ", " + b + ")) / NULLIF(" + b + ", 0))" // exact, unlike a quotient with decimals
 	case "%":
 		// The remainder of the least integer and -1 is an overflow, like the quotient.
-		return "MOD(" + a + ", " + b + ")", "(" + b + " <> 0 AND NOT (" + a + " = -9223372036854775808 AND " + b + " = -1))"
+		return "(MOD(" + a + ", " + b + ") + 0)", "(" + b + " <> 0 AND NOT (" + a + " = -9223372036854775808 AND " + b + " = -1))"
 	default:
 		text = "(" + a + " " + op + " " + b + ")"
 	}
-	text = "CAST(GREATEST(LEAST(" + text + ", 9223372036854775808), -9223372036854775809) AS DECIMAL(65, 0))"
+	text = "CAST(GREATEST(LEAST(" + text + ", 9223372036854775808), -9223372036854775809) + 0 AS DECIMAL(65, 0))"
 	return text, text + int64Range
 }
 
