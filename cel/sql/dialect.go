@@ -78,6 +78,10 @@ type database interface {
 	// containsDocument returns the condition that a column contains another document, for dialects
 	// with an index that finds such documents; "" for others.
 	containsDocument(column, document string) string
+	// index returns what an index is on that serves an equality, or an order, of a value and a constant; "" if there is none.
+	index(v value, isEquality bool) string
+	// indexesAlternatives reports whether indexes serve the operands of OR.
+	indexesAlternatives() bool
 	// count returns the number of rows of a table for which a condition is true.
 	count(from, condition string) string
 	// length returns the number of code points of a text.

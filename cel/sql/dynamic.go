@@ -38,7 +38,7 @@ func (t *translator) dynamicValue(o operand) value {
 	if !o.nullCounts {
 		there = t.db.existsNotNull(o.place)
 	}
-	v := value{kind: dynKind, place: o.place, guard: and(o.guard, there)}
+	v := value{kind: dynKind, place: o.place, guard: and(o.guard, there), names: o.names, column: o.column}
 	if o.schema.IntOrString {
 		_, isInt := t.db.asInt(o.place)
 		v.guard = and(o.guard, or(t.db.hasType(o.place, stringNode), isInt))
@@ -56,7 +56,7 @@ func (t *translator) as(k kind, v value) value {
 	case boolKind:
 		return value{kind: k, text: t.db.asBool(v.place), guard: and(v.guard, t.db.hasType(v.place, boolNode))}
 	case stringKind:
-		return value{kind: k, text: t.db.asText(v.place), guard: and(v.guard, t.db.hasType(v.place, stringNode))}
+		return value{kind: k, text: t.db.asText(v.place), guard: and(v.guard, t.db.hasType(v.place, stringNode)), names: v.names, column: v.column}
 	case intKind:
 		text, isInt := t.db.asInt(v.place)
 		return value{kind: k, text: text, guard: and(v.guard, isInt)}

@@ -135,6 +135,17 @@ func (d mariadb) bytesOrder(text string) string { return text + bytesCollation }
 
 func (d mariadb) containsDocument(column, document string) string { return "" }
 
+// index returns an index on a column of numbers. MariaDB has no index on an expression, and texts are compared by another collation than
+// that of most columns.
+func (d mariadb) index(v value, isEquality bool) string {
+	if v.flat == "" || v.kind == stringKind {
+		return ""
+	}
+	return "(" + v.flat + ")"
+}
+
+func (d mariadb) indexesAlternatives() bool { return false }
+
 func (d mariadb) count(from, condition string) string {
 	return "(SELECT CAST(COUNT(*) AS DECIMAL(65, 0)) FROM " + from + " WHERE " + condition + ")"
 }

@@ -99,6 +99,30 @@ func (d postgres) containsDocument(column, document string) string {
 	return column + " @> (" + d.text(document) + ")::jsonb"
 }
 
+// index returns a GIN index, which serves all equalities, or an index on the expression.
+func (d postgres) index(v value, isEquality bool) string {
+	switch {
+	case v.flat != "" && v.kind == stringKind:
+		return "(" + d.bytesOrder(v.flat) + ")"
+	case v.flat != "":
+		return "(" + v.flat + ")"
+	case len(v.names) == 0:
+		return ""
+	case isEquality:
+		return "USING gin (" + v.column + " jsonb_path_ops)"
+	}
+	text, ok := quoteParams(d.params, v.text)
+	switch {
+	case !ok:
+		return ""
+	case v.kind == stringKind:
+		return "((" + text + `) COLLATE "C")`
+	}
+	return "((" + text + "))"
+}
+
+func (d postgres) indexesAlternatives() bool { return true }
+
 func (d postgres) count(from, condition string) string {
 	return "(SELECT count(*)::numeric FROM " + from + " WHERE " + condition + ")"
 }
@@ -108,7 +132,7 @@ func (d postgres) length(text string) string { return "char_length(" + text + ")
 func (d postgres) concat(a, b string) string { return "(" + a + " || " + b + ")" }
 
 func (d postgres) startsWith(text, part string) string {
-	return "starts_with(" + text + ", " + part + ")"
+	return "starts_with(" + d.bytesOrder(text) + ", " + part + ")" // an index has the order of bytes
 }
 
 func (d postgres) endsWith(text, part string) string {

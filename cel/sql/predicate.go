@@ -2,6 +2,7 @@ package sql
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
@@ -126,11 +127,15 @@ func (t *translator) contained(a, b value) string {
 	if len(a.names) == 0 || b.json == "" {
 		return ""
 	}
-	document := b.json
-	for _, name := range slices.Backward(a.names) {
-		document = "{" + string(jsondoc.AppendQuoted(nil, name)) + ":" + document + "}"
+	return t.db.containsDocument(a.column, document(a.names, b.json))
+}
+
+// document returns a document with nothing but a value.
+func document(names []string, value string) string {
+	for _, name := range slices.Backward(names) {
+		value = "{" + string(jsondoc.AppendQuoted(nil, name)) + ":" + value + "}"
 	}
-	return t.db.containsDocument(a.column, document)
+	return value
 }
 
 // membership translates x in list, and key in map.
@@ -163,7 +168,7 @@ func (t *translator) membership(e ast.Expr, args []ast.Expr) (truth, error) {
 		same.yes = and(same.yes, typed)
 	}
 	guard := and(a.guard, list.guard)
-	return truth{yes: and(guard, list.some(same.yes)), no: and(guard, list.none(same.no))}, nil
+	return truth{yes: and(list.contains(a), guard, list.some(same.yes)), no: and(guard, list.none(same.no))}, nil
 }
 
 // oneOf translates x in [a, b, c].
@@ -174,7 +179,8 @@ func (t *translator) oneOf(e ast.Expr, a value, list ast.ListExpr) (truth, error
 	if list.Size() == 0 {
 		return truth{never, always}, nil // the evaluator does not evaluate x
 	}
-	yes, no := []string{}, []string{a.guard}
+	var items []value
+	oneType := a.kind != dynKind
 	for _, item := range list.Elements() {
 		b, err := t.value(item)
 		if err != nil {
@@ -183,10 +189,40 @@ func (t *translator) oneOf(e ast.Expr, a value, list ast.ListExpr) (truth, error
 		if !t.areComparable(a, b) || b.guard != "" {
 			return truth{}, t.refuse(item, "in", "only constants of the same type are translated")
 		}
+		items, oneType = append(items, b), oneType && b.kind == a.kind
+	}
+	if oneType {
+		return t.oneOfType(a, items), nil
+	}
+	yes, no := []string{}, []string{a.guard}
+	for _, b := range items {
 		same := t.compare("=", a, b)
 		yes, no = append(yes, same.yes), append(no, same.no)
 	}
 	return truth{yes: or(yes...), no: and(no...)}, nil
+}
+
+// oneOfType translates x in [a, b, c] for items of the type of x.
+func (t *translator) oneOfType(a value, items []value) truth {
+	var texts, contained []string
+	left := a.text
+	switch {
+	case a.raw != "":
+		left = a.raw
+	case a.kind == stringKind:
+		left = t.db.bytesOrder(left)
+	}
+	for _, b := range items {
+		if a.raw != "" {
+			b.text = b.raw
+		}
+		texts, contained = append(texts, b.text), append(contained, t.contained(a, b))
+	}
+	if slices.Contains(contained, "") {
+		contained = []string{always} // no index finds all of them
+	}
+	list := " (" + strings.Join(texts, ", ") + ")"
+	return truth{yes: and(or(contained...), a.guard, left+" IN"+list), no: and(a.guard, left+" NOT IN"+list)}
 }
 
 // textTest translates startsWith, endsWith, contains and matches.
@@ -206,7 +242,7 @@ func (t *translator) textTest(e ast.Expr, fn string, args []ast.Expr) (truth, er
 	var test string
 	switch fn {
 	case "startsWith":
-		test = t.db.startsWith(a.text, b.text)
+		test = and(t.prefixRange(a, args[1]), t.db.startsWith(a.text, b.text))
 	case "endsWith":
 		test = t.db.endsWith(a.text, b.text)
 	case "contains":
@@ -222,6 +258,16 @@ func (t *translator) textTest(e ast.Expr, fn string, args []ast.Expr) (truth, er
 	}
 	guard := and(a.guard, b.guard)
 	return truth{yes: and(guard, test), no: and(guard, "NOT ("+test+")")}, nil
+}
+
+// prefixRange returns a condition that follows from a member having a prefix, and that an index supports; "" if none is needed.
+func (t *translator) prefixRange(v value, prefix ast.Expr) string {
+	text, ok := literalString(prefix)
+	_, isSQLite := t.db.(sqlite)
+	if end := after(text); ok && isSQLite && end != "" && (v.flat != "" || len(v.names) > 0) {
+		return t.db.bytesOrder(v.text) + " >= " + t.db.text(text) + " AND " + t.db.bytesOrder(v.text) + " < " + t.db.text(end)
+	}
+	return ""
 }
 
 // isTyped returns the condition that a value of the document can be read as its type: a member of

@@ -18,6 +18,9 @@ type source struct {
 	item   operand // an item of the table
 	values []value // the listed items
 	guard  string  // the condition under which the source is not an error
+
+	// contains returns a condition that follows from a constant being an item, "" if there is none.
+	contains func(item value) string
 }
 
 // source translates the range of a macro, and the right side of in.
@@ -54,6 +57,7 @@ func (t *translator) source(e ast.Expr) (source, error) {
 	default:
 		return source{}, t.refuse(e, "macro", "only lists and maps whose items have a type are translated")
 	}
+	s.contains = func(item value) string { return t.containsItem(list, item) }
 	if list.isEmptyIfAbsent {
 		s.guard = or(s.guard, and(list.guard, list.absent))
 	}

@@ -70,6 +70,15 @@ const maxSize = 128 << 10
 // Translate translates a checked expression with a boolean result. The error is a [*RefusedError]
 // if no part of the expression can be translated.
 func Translate(x *cel.Expression, o Options) (*Query, error) {
+	t, err := newTranslator(x, o)
+	if err != nil {
+		return nil, err
+	}
+	return t.query()
+}
+
+// newTranslator returns a translator whose variables have their columns.
+func newTranslator(x *cel.Expression, o Options) (*translator, error) {
 	if typ := x.Type(); typ != "bool" && typ != "dyn" {
 		return nil, fmt.Errorf("expression: got type %s, want bool", typ)
 	}
@@ -87,10 +96,7 @@ func Translate(x *cel.Expression, o Options) (*Query, error) {
 	if err := t.bind(o.Dialect, o.Columns); err != nil {
 		return nil, err
 	}
-	if err := t.checkTypes(t.tree.Expr()); err != nil {
-		return nil, err
-	}
-	return t.query()
+	return t, t.checkTypes(t.tree.Expr())
 }
 
 // query translates the operands of the outermost && one by one.

@@ -41,8 +41,8 @@ func TestTranslate(t *testing.T) {
 			`(json_type(doc, '$."s"') = 'text' AND json_extract(doc, '$."s"') COLLATE BINARY = ?1)`, `[{"s":"a"} a]`},
 		{`!has(self.o.s)`, `(jsonb_typeof((doc -> 'o')) = 'object' AND (jsonb_typeof(((doc -> 'o') -> 's')) <> 'null') IS NOT TRUE)`,
 			`(json_type(doc, '$."o"') = 'object' AND (json_type(doc, '$."o"."s"') <> 'null') IS NOT TRUE)`, `[]`},
-		{`self.l.exists(x, x == "a")`, `(jsonb_typeof((doc -> 'l')) = 'array' AND EXISTS (SELECT 1 FROM jsonb_array_elements(CASE jsonb_typeof((doc -> 'l')) WHEN 'array' THEN (doc -> 'l') ELSE '[]' END) AS cel_1(cel_v) WHERE (jsonb_typeof(cel_1.cel_v) = 'string' AND (cel_1.cel_v #>> '{}') COLLATE "C" = $1::text)))`,
-			`(json_type(doc, '$."l"') = 'array' AND EXISTS (SELECT 1 FROM json_each(CASE json_type(doc, '$."l"') WHEN 'array' THEN doc ELSE '[]' END, '$."l"') AS cel_1 WHERE (cel_1.type = 'text' AND cel_1.atom COLLATE BINARY = ?1)))`, `[a]`},
+		{`self.l.exists(x, x == "a")`, `(doc @> ($1::text)::jsonb AND jsonb_typeof((doc -> 'l')) = 'array' AND EXISTS (SELECT 1 FROM jsonb_array_elements(CASE jsonb_typeof((doc -> 'l')) WHEN 'array' THEN (doc -> 'l') ELSE '[]' END) AS cel_1(cel_v) WHERE (jsonb_typeof(cel_1.cel_v) = 'string' AND (cel_1.cel_v #>> '{}') COLLATE "C" = $2::text)))`,
+			`(json_type(doc, '$."l"') = 'array' AND EXISTS (SELECT 1 FROM json_each(CASE json_type(doc, '$."l"') WHEN 'array' THEN doc ELSE '[]' END, '$."l"') AS cel_1 WHERE (cel_1.type = 'text' AND cel_1.atom COLLATE BINARY = ?1)))`, `[{"l":["a"]} a]`},
 		{`self.s.matches("^[a-c]+$")`, `(jsonb_typeof((doc -> 's')) = 'string' AND ((doc -> 's') #>> '{}') COLLATE "C" ~ $1::text)`, "", `[***:^[a-c]+$]`},
 		{`self.m["a b"] == "c"`, `(doc @> ($1::text)::jsonb AND jsonb_typeof(((doc -> 'm') -> $2::text)) = 'string' AND (((doc -> 'm') -> $2::text) #>> '{}') COLLATE "C" = $3::text)`,
 			`(json_type(doc, ?1) = 'text' AND json_extract(doc, ?1) COLLATE BINARY = ?2)`, `[{"m":{"a b":"c"}} a b c]`},
@@ -127,7 +127,7 @@ func TestColumns(t *testing.T) {
 	}
 	columns := []Column{{Of: "request.path", Name: "r.path", Type: Text}, {Of: "age", Type: BigInt}, {Of: "request"}}
 	for expr, want := range map[string]string{
-		`request.path.startsWith("/finance")`:   "(r.path IS NOT NULL AND starts_with(r.path, $1::text)) [/finance]",
+		`request.path.startsWith("/finance")`:   "(r.path IS NOT NULL AND starts_with(r.path COLLATE \"C\", $1::text)) [/finance]",
 		`age < limit`:                           "(age IS NOT NULL AND age < $1::bigint) [7]",
 		`!has(request.path)`:                    "r.path IS NULL []",
 		`request.replicas == true`:              "(((request -> 'replicas') IS NOT NULL AND jsonb_typeof((request -> 'replicas')) = 'boolean') AND ((request -> 'replicas') = 'true'::jsonb) = TRUE) []",

@@ -150,6 +150,20 @@ func (d sqlite) bytesOrder(text string) string { return text + " COLLATE BINARY"
 
 func (d sqlite) containsDocument(column, document string) string { return "" }
 
+// index returns an index on the expression. Constant keys are parameters, which no index has.
+func (d sqlite) index(v value, isEquality bool) string {
+	switch {
+	case v.flat != "":
+		return "(" + v.flat + ")"
+	case len(v.names) == 0 || strings.Contains(v.text, "\x00"):
+		return ""
+	}
+	return "(" + v.text + ")"
+}
+
+// indexesAlternatives: SQLite reads the whole table if an operand of OR has another condition besides that on an expression.
+func (d sqlite) indexesAlternatives() bool { return false }
+
 func (d sqlite) count(from, condition string) string {
 	return "(SELECT count(*) FROM " + from + " WHERE " + condition + ")"
 }

@@ -207,7 +207,11 @@ func (t *translator) quantifier(e ast.Expr) (truth, error) {
 	case "all":
 		return truth{yes: and(source.guard, counts.noneNotTrue), no: and(source.guard, counts.someFalse)}, nil
 	case "exists":
-		return truth{yes: and(source.guard, counts.someTrue), no: and(source.guard, counts.noneNotFalse)}, nil
+		contains := ""
+		if item, ok := t.existsEqual(c); ok && source.contains != nil {
+			contains = source.contains(item)
+		}
+		return truth{yes: and(contains, source.guard, counts.someTrue), no: and(source.guard, counts.noneNotFalse)}, nil
 	}
 	// exists_one does not absorb errors.
 	one := t.db.number(1)

@@ -35,6 +35,9 @@ type value struct {
 	guard string // "" is always
 	place place  // of a value whose type is not known
 	raw   string // SQL that compares with integers as it is, and that an index on a column supports
+	flat  string // the column of a scalar
+
+	isConstant bool
 
 	// Of a member of the document, the names from the document to it; of a constant, its JSON. They
 	// are for conditions that an index supports.
@@ -105,17 +108,17 @@ func (t *translator) constant(e ast.Expr, v any) (value, error) {
 		}
 		return value{kind: boolKind, text: never}, nil
 	case int64:
-		return value{kind: intKind, text: t.db.integer(v), json: strconv.FormatInt(v, 10), raw: t.db.rawInteger(v)}, nil
+		return value{isConstant: true, kind: intKind, text: t.db.integer(v), json: strconv.FormatInt(v, 10), raw: t.db.rawInteger(v)}, nil
 	case float64:
 		if math.IsInf(v, 0) || math.IsNaN(v) {
 			break
 		}
-		return value{kind: doubleKind, text: t.db.double(v)}, nil
+		return value{isConstant: true, kind: doubleKind, text: t.db.double(v)}, nil
 	case string:
 		if hasNUL(v) {
 			return value{}, t.refuse(e, "string", "databases have no text with the character U+0000")
 		}
-		return value{kind: stringKind, text: t.db.text(v), json: string(jsondoc.AppendQuoted(nil, v))}, nil
+		return value{isConstant: true, kind: stringKind, text: t.db.text(v), json: string(jsondoc.AppendQuoted(nil, v))}, nil
 	}
 	return value{}, t.refuse(e, fmt.Sprintf("%T", v), "constants of this type are not translated")
 }

@@ -32,6 +32,7 @@ type evalOptions struct {
 	kubernetes            string
 	sql                   string   // a dialect
 	sqlColumns            []string // COLUMN, VARIABLE=COLUMN or VARIABLE=COLUMN:TYPE
+	indexes               string   // the table whose indexes are printed
 	unknown               []string
 	given                 []string // NAME=FILE, NAME=VALUE, or, with sql, NAME
 	output                string
@@ -63,7 +64,8 @@ a macro such as all(), and the place in the data that a part reads.
 --sql prints the WHERE clause, with parameters, that selects the rows for which the expression is true, instead of evaluating it. The
 documents self are in the column doc; --var NAME is a variable whose documents are in the column NAME, --var NAME=VALUE one with the
 same value in all rows. --sql-column names other columns, and types of columns that have no documents, such as
-request.path=path:text. What has no exact translation remains as the residual expression. With --schema, more of it has one.
+request.path=t.path:text. What has no exact translation remains as the residual expression. With --schema, conditions are shorter.
+With --indexes, the CREATE INDEX statements that serve the condition are printed; --indexes=TABLE names the table, by default objects.
 
 Without an expression, eval reads one from each line. On a terminal it offers editing, history and completion (see ":help").
 In scripts, lines that begin with // are comments.`,
@@ -73,6 +75,7 @@ In scripts, lines that begin with // are comments.`,
   keelson eval 'request.path.startsWith("/finance")' --var 'request={path: /finance/q1}'
   keelson eval 'unknown_var && true' --unknown unknown_var
   keelson eval 'self.spec.replicas > 3' --schema crd.yaml --sql postgres
+  keelson eval 'self.spec.replicas > 3' --schema crd.yaml --sql postgres --indexes
   keelson eval 'request.path.startsWith("/finance")' --var request --sql sqlite
   keelson eval '[1, 2, 3].map(x, x * x)' -o json
   keelson eval --explain 'self.a > 1 || self.b' --data data.json
@@ -105,6 +108,8 @@ In scripts, lines that begin with // are comments.`,
 	f.BoolVar(&o.explain, "explain", false, "also print the value of each part of the expression, and where in the data it comes from")
 	f.StringVar(&o.sql, "sql", "", "print the condition that selects rows in a database: "+strings.Join(sql.Dialects(), " or "))
 	f.StringArrayVar(&o.sqlColumns, "sql-column", nil, "column with the documents self, by default doc; or, as VARIABLE=COLUMN[:TYPE], that of a variable or of a member such as request.path; types are "+strings.Join(sql.ColumnTypes(), ", ")+"; may be repeated")
+	f.StringVar(&o.indexes, "indexes", "", "print the statements that create the indexes of a table which serve the condition of --sql, instead of the condition")
+	f.Lookup("indexes").NoOptDefVal = "objects"
 	f.StringArrayVar(&o.unknown, "unknown", nil, "unknown path; may be repeated")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.Uint64Var(&o.limit, "cost-limit", 10_000_000, fmt.Sprintf("most that the evaluation may cost, 0 for no limit; with --schema, the default is %d, as on a server", schema.CallLimit))
@@ -135,6 +140,9 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 	}
 	if err := o.checkGiven(); err != nil {
 		return err
+	}
+	if o.sql == "" && (o.indexes != "" || len(o.sqlColumns) > 0) {
+		return &usageError{errors.New("--indexes, --sql-column: want --sql, which says for which database")}
 	}
 	if o.sql != "" {
 		return o.printSQL(expr, stdin, out)

@@ -24,6 +24,12 @@ type sqlResult struct {
 	Refused  []sqlRefusal `json:"refused,omitempty"`
 }
 
+// sqlIndexes is what "eval --sql --indexes -o json" prints.
+type sqlIndexes struct {
+	Dialect string   `json:"dialect"`
+	Indexes []string `json:"indexes"`
+}
+
 // sqlRefusal is a part of the expression that has no exact translation.
 type sqlRefusal struct {
 	Line      int    `json:"line"`
@@ -52,6 +58,9 @@ func (o *evalOptions) printSQL(expr string, stdin io.Reader, out io.Writer) erro
 	if err != nil {
 		return o.adviseVariable(err)
 	}
+	if o.indexes != "" {
+		return o.printIndexes(x, options, out)
+	}
 	q, err := sql.Translate(x, options)
 	var refused *sql.RefusedError
 	if errors.As(err, &refused) {
@@ -78,6 +87,23 @@ func (o *evalOptions) printSQL(expr string, stdin io.Reader, out io.Writer) erro
 		for _, r := range q.Refused {
 			fmt.Fprintf(out, "--   %v\n", r)
 		}
+	}
+	return nil
+}
+
+// printIndexes prints the statements that create the indexes which serve an expression.
+func (o *evalOptions) printIndexes(x *cel.Expression, options sql.Options, out io.Writer) error {
+	statements, err := sql.Indexes(x, options, o.indexes)
+	switch {
+	case err != nil:
+		return err
+	case o.output == "json":
+		return printJSON(out, sqlIndexes{Dialect: o.sql, Indexes: statements})
+	case len(statements) == 0:
+		return errors.New("no index serves the condition: one needs an equality, a range, a prefix, in a list, or an item of a list, of a member and a constant")
+	}
+	for _, statement := range statements {
+		fmt.Fprintln(out, statement+";")
 	}
 	return nil
 }
