@@ -118,7 +118,11 @@ func (t *translator) columnOf(e ast.Expr) (operand, bool) {
 	}
 	k := kinds[c.Type]
 	text, guard, raw := t.db.flat(c.Name, k)
-	return operand{value: &value{kind: k, text: text, guard: guard, raw: raw, flat: c.Name}, present: c.Name + " IS NOT NULL", absent: c.Name + " IS NULL"}, true
+	v := value{kind: k, text: text, guard: guard, raw: raw, flat: c.Name}
+	if k == doubleKind {
+		v.nan = t.db.isNaN(c.Name)
+	}
+	return operand{value: &v, present: c.Name + " IS NOT NULL", absent: c.Name + " IS NULL"}, true
 }
 
 // isBound reports whether a macro's variable hides the variable of a path.

@@ -37,6 +37,8 @@ type database interface {
 	// flat returns the value of a column with another type than JSON, and the condition that it has one. raw is the column itself if
 	// its values compare with integers as they are.
 	flat(column string, k kind) (text, guard, raw string)
+	// isNaN returns the condition that a column of doubles has no number; "" if none can be stored.
+	isNaN(column string) string
 	// text, integer and double return parameters. rawInteger is an integer that compares with a column of the type BigInt.
 	text(s string) string
 	integer(i int64) string

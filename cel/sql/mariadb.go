@@ -105,6 +105,8 @@ func (d mariadb) asDouble(p place) string { return "CAST(" + d.scalar(p) + " AS 
 
 func (d mariadb) nearest(number string) string { return "CAST(" + number + " AS DOUBLE)" }
 
+func (d mariadb) isNaN(column string) string { return "" }
+
 func (d mariadb) size(p place, n node) string {
 	return "CAST(JSON_LENGTH(" + d.json(p) + ") AS DECIMAL(65, 0))"
 }

@@ -71,6 +71,8 @@ func (d postgres) flat(column string, k kind) (text, guard, raw string) {
 	return column, guard, ""
 }
 
+func (d postgres) isNaN(column string) string { return column + " = 'NaN'" }
+
 func (d postgres) size(p place, n node) string {
 	if n == arrayNode {
 		return "(CASE jsonb_typeof(" + p.base + ") WHEN 'array' THEN jsonb_array_length(" + p.base + ")::numeric END)"

@@ -104,14 +104,20 @@ func (t *translator) compareTyped(op string, a, b value) truth {
 	case a.kind == intKind && a.raw != "" && b.raw != "":
 		a.text, b.text = a.raw, b.raw
 	}
+	if op == "<>" {
+		return t.compareTyped("=", a, b).swap()
+	}
+	if nan := or(a.nan, b.nan); nan != never {
+		guard := and(a.guard, b.guard)
+		a.nan, b.nan = "", ""
+		number := t.compareTyped(op, a, b)
+		return truth{yes: and("("+nan+") IS NOT TRUE", number.yes), no: or(and(guard, nan), number.no)}
+	}
 	left := a.text
 	if a.kind == stringKind {
 		left = t.db.bytesOrder(left)
 	}
 	guard := and(a.guard, b.guard)
-	if op == "<>" {
-		return t.compareTyped("=", a, b).swap()
-	}
 	if op == "=" {
 		return truth{yes: and(t.contained(a, b), guard, left+" = "+b.text), no: and(guard, left+" <> "+b.text)}
 	}

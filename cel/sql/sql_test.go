@@ -225,3 +225,15 @@ func FuzzConstants(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkTranslate(b *testing.B) {
+	x, err := compile(b, `self.l.all(x, x.matches("^[a-z]+$") && (self.n > 3 || self.s in ["a", "b"])) && has(self.o.s) && self.m.exists(k, k == self.s)`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := Translate(x, Options{Dialect: Postgres}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

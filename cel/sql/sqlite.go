@@ -119,6 +119,8 @@ func (d sqlite) flat(column string, k kind) (text, guard, raw string) {
 	return column, "typeof(" + column + ") = 'text'", ""
 }
 
+func (d sqlite) isNaN(column string) string { return "" }
+
 func (d sqlite) size(p place, n node) string {
 	if n == arrayNode {
 		if p.path == "$" && p.type_ != "" {

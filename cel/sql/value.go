@@ -36,6 +36,7 @@ type value struct {
 	place place  // of a value whose type is not known
 	raw   string // SQL that compares with integers as it is, and that an index on a column supports
 	flat  string // the column of a scalar
+	nan   string // the condition that a double is no number, which equals and orders nothing; "" if it always is one
 
 	isConstant bool
 
