@@ -186,6 +186,7 @@ conformance-sql: ## expressions as SQL in PostgreSQL, MariaDB and SQLite, beside
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || apt-get install -y postgresql
 	@test -x /usr/sbin/mariadbd || apt-get install -y mariadb-server
 	cd conformance/sql && $(GO) test -count=1 -timeout=0 -v . -pairs=$(PAIRS) -seed=$(SEED) -catalog | grep -avE '^=== '
+	cd conformance/sql/peer && $(GO) test -count=1 -timeout=10m . # beside cel2sql
 
 .PHONY: drift
 drift: ## feature gates and flags of the newest published Kubernetes that lack a decision; needs the network
