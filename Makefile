@@ -344,6 +344,11 @@ bench-fairness: ## one client's latency at a fixed rate beside another client th
 bench-validate: ## keelson validate on 40,000 manifests beside kubeconform
 	cd bench && $(GO) run . validate -o ../docs/benchmarks.md
 
+OBJECTS ?= 1000000
+.PHONY: bench-sql
+bench-sql: ## queries over a million objects in SQLite, PostgreSQL and MariaDB, beside the evaluator; OBJECTS
+	cd conformance/sql && $(GO) test -count=1 -timeout=0 -v -run TestBench . -bench-objects=$(OBJECTS) | grep -avE '^=== '
+
 .PHONY: bench-definitions
 bench-definitions: ## 2,000 definitions on one server: the first and the last, and the memory they take, beside upstream
 	cd bench && $(GO) run . definitions -o ../docs/benchmarks.md

@@ -17,11 +17,11 @@ const (
 // place is a JSON value in a row.
 type place struct {
 	base string // SQL of a JSON value, or of the column
-	path string // SQLite: the path of the value below base; "" is base itself
+	path string // of the value below base in SQLite and MariaDB, with SQL between two characters U+0001; "" is base itself
 	// bound: the path has a constant of the expression, and is a parameter.
 	bound bool
-	// type_ and atom are SQL of the type and the scalar of an item that a list yields in SQLite.
-	type_, atom string
+	// SQLite: SQL of the type and of the scalar of an item that a list yields. baseType is SQL of the type of base if that is an item.
+	type_, atom, baseType string
 }
 
 // id returns a text that tells places of one row apart.

@@ -20,7 +20,7 @@ type Dialect string
 // The dialects, with the oldest versions with which they are tested.
 const (
 	Postgres Dialect = "postgres" // PostgreSQL 15, documents in a column of type jsonb
-	SQLite   Dialect = "sqlite"   // SQLite 3.40, documents in a column of type TEXT
+	SQLite   Dialect = "sqlite"   // SQLite 3.40, documents in a column of JSON text, or, from 3.45, of what jsonb() returns
 	MariaDB  Dialect = "mariadb"  // MariaDB 10.11, documents in a column of type JSON, which is text, and texts in utf8mb4
 )
 

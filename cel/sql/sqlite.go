@@ -30,48 +30,57 @@ func (d sqlite) member(p place, name string, constant bool) (place, bool) {
 	}
 	p.path += `."` + name + `"`
 	p.bound = p.bound || constant || !isPlain(name)
+	p.type_, p.atom = "", ""
 	return p, true
 }
 
 func (d sqlite) item(p place, i int) place {
 	p.path += "[" + strconv.Itoa(i) + "]"
+	p.type_, p.atom = "", ""
 	return p
-}
-
-// path returns the path of a place.
-func (d sqlite) path(p place) string {
-	if p.bound {
-		return d.text(p.path)
-	}
-	return "'" + p.path + "'"
 }
 
 // kind returns the type of a value, NULL if it is absent.
 func (d sqlite) kind(p place) string {
-	if p.path == "$" && p.type_ != "" {
+	if p.type_ != "" {
 		return p.type_
 	}
-	// Only objects and arrays are JSON text. json_type fails for other items.
-	if p.type_ != "" {
-		return "json_type(" + d.json(p) + ", " + d.path(p) + ")"
+	return "json_type(" + d.json(p) + ", " + d.path(p) + ")"
+}
+
+// path returns the path of a place.
+func (d sqlite) path(p place) string {
+	var parts []string
+	for i, part := range strings.Split(p.path, "\x01") {
+		switch {
+		case i%2 == 1:
+			parts = append(parts, part)
+		case p.bound:
+			parts = append(parts, d.text(part))
+		default:
+			parts = append(parts, "'"+part+"'")
+		}
 	}
-	return "json_type(" + p.base + ", " + d.path(p) + ")"
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return "(" + strings.Join(parts, " || ") + ")"
 }
 
 // scalar returns a scalar.
 func (d sqlite) scalar(p place) string {
-	if p.path == "$" && p.type_ != "" {
+	if p.type_ != "" {
 		return p.atom
 	}
 	return "json_extract(" + d.json(p) + ", " + d.path(p) + ")"
 }
 
-// json returns the JSON text in which a path is looked up.
+// json returns the JSON in which a path is looked up. Only objects and arrays that a table yields are JSON; other items are values.
 func (d sqlite) json(p place) string {
-	if p.type_ == "" {
+	if p.baseType == "" {
 		return p.base
 	}
-	return "CASE WHEN " + p.type_ + " IN ('object', 'array') THEN " + p.base + " ELSE '{}' END"
+	return "CASE WHEN " + p.baseType + " IN ('object', 'array') THEN " + p.base + " ELSE '{}' END"
 }
 
 func (d sqlite) hasType(p place, n node) string {
@@ -123,29 +132,34 @@ func (d sqlite) isNaN(column string) string { return "" }
 
 func (d sqlite) size(p place, n node) string {
 	if n == arrayNode {
-		if p.path == "$" && p.type_ != "" {
-			return "json_array_length(" + d.json(p) + ")"
-		}
 		return "json_array_length(" + d.json(p) + ", " + d.path(p) + ")"
 	}
 	return "(SELECT count(*) FROM json_each(" + d.json(p) + ", " + d.path(p) + "))"
 }
 
+// list returns items whose members are looked up in the document, by the index of the item: SQLite would print each item, and parse it
+// again. A scalar would be a table of one row.
 func (d sqlite) list(p place, alias string) (from string, item place) {
-	// A scalar would be a table of one row.
-	return "json_each(CASE " + d.kind(p) + " WHEN 'array' THEN " + d.json(p) + " ELSE '[]' END, " + d.path(p) + ") AS " + alias,
-		place{base: alias + ".value", path: "$", type_: alias + ".type", atom: alias + ".atom"}
+	from = "json_each(CASE " + d.kind(p) + " WHEN 'array' THEN " + d.json(p) + " ELSE '[]' END, " + d.path(p) + ") AS " + alias
+	p.path += "[\x01" + alias + ".key\x01]"
+	p.type_, p.atom = alias+".type", alias+".atom"
+	return from, p
 }
 
 func (d sqlite) listOrKeys(p place, alias string) (from string, item place) {
 	keys := "(SELECT json_group_array(key) FROM json_each(" + d.json(p) + ", " + d.path(p) + "))"
-	return "json_each(CASE " + d.kind(p) + " WHEN 'array' THEN " + "json_extract(" + d.json(p) + ", " + d.path(p) + ")" + " WHEN 'object' THEN " + keys + " ELSE '[]' END) AS " + alias,
-		place{base: alias + ".value", path: "$", type_: alias + ".type", atom: alias + ".atom"}
+	array := "json_extract(" + d.json(p) + ", " + d.path(p) + ")"
+	return "json_each(CASE " + d.kind(p) + " WHEN 'array' THEN " + array + " WHEN 'object' THEN " + keys + " ELSE '[]' END) AS " + alias, d.each(alias)
 }
 
 func (d sqlite) entries(p place, alias string) (from, key string, value place) {
 	return "json_each(CASE " + d.kind(p) + " WHEN 'object' THEN " + d.json(p) + " ELSE '{}' END, " + d.path(p) + ") AS " + alias,
-		alias + ".key", place{base: alias + ".value", path: "$", type_: alias + ".type", atom: alias + ".atom"}
+		alias + ".key", d.each(alias)
+}
+
+// each returns the place of a value that json_each yields.
+func (d sqlite) each(alias string) place {
+	return place{base: alias + ".value", path: "$", type_: alias + ".type", atom: alias + ".atom", baseType: alias + ".type"}
 }
 
 func (d sqlite) bytesOrder(text string) string { return text + " COLLATE BINARY" }

@@ -21,6 +21,7 @@ type database struct {
 	dialect celsql.Dialect
 	db      *sql.DB
 	column  string // the type of the column doc
+	binary  bool   // SQLite: documents are stored as JSONB
 }
 
 // openSQLite opens a database in memory.
@@ -31,17 +32,27 @@ func openSQLite(t *testing.T) *database {
 	}
 	db.SetMaxOpenConns(1) // each connection has a database of its own
 	t.Cleanup(func() { db.Close() })
-	return &database{celsql.SQLite, db, "TEXT"}
+	return &database{celsql.SQLite, db, "TEXT", false}
+}
+
+// openSQLiteBinary opens a database whose documents are JSONB, in a file of the test.
+func openSQLiteBinary(t *testing.T) *database {
+	db, err := sql.Open("sqlite", "file:"+t.TempDir()+"/db?_pragma=journal_mode(wal)&_pragma=synchronous(normal)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return &database{celsql.SQLite, db, "BLOB", true}
 }
 
 // openPostgres starts PostgreSQL.
 func openPostgres(t *testing.T) *database {
-	return &database{celsql.Postgres, servers.Postgres(t, "--locale=C.UTF-8"), "jsonb"}
+	return &database{celsql.Postgres, servers.Postgres(t, "--locale=C.UTF-8"), "jsonb", false}
 }
 
 // openMariaDB starts MariaDB.
 func openMariaDB(t *testing.T) *database {
-	return &database{celsql.MariaDB, servers.MariaDB(t), "JSON"}
+	return &database{celsql.MariaDB, servers.MariaDB(t), "JSON", false}
 }
 
 // fill replaces the documents of the table; their IDs are their indexes.
@@ -53,8 +64,11 @@ func (d *database) fill(t *testing.T, docs []string, flat [][4]any) {
 	}
 	defer tx.Rollback()
 	placeholders := "($1, $2, $3, $4, $5, $6)"
-	if d.dialect == celsql.MariaDB {
+	switch {
+	case d.dialect == celsql.MariaDB:
 		placeholders = "(?, ?, ?, ?, ?, ?)"
+	case d.binary:
+		placeholders = "($1, jsonb($2), $3, $4, $5, $6)"
 	}
 	for _, statement := range []string{"DROP TABLE IF EXISTS t", "CREATE TABLE t (id INTEGER PRIMARY KEY, doc " + d.column + " NOT NULL, " +
 		"s TEXT, n BIGINT, d DOUBLE PRECISION, b BOOLEAN)"} {
@@ -82,7 +96,11 @@ func (d *database) fill(t *testing.T, docs []string, flat [][4]any) {
 
 // documents returns the documents as the database has them: jsonb has one form of a number.
 func (d *database) documents(t *testing.T) []string {
-	rows, err := d.db.Query("SELECT doc FROM t ORDER BY id")
+	doc := "doc"
+	if d.binary {
+		doc = "json(doc)"
+	}
+	rows, err := d.db.Query("SELECT " + doc + " FROM t ORDER BY id")
 	if err != nil {
 		t.Fatal(err)
 	}

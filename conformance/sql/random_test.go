@@ -304,7 +304,7 @@ func TestRandom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, open := range map[string]func(*testing.T) *database{"sqlite": openSQLite, "postgres": openPostgres, "mariadb": openMariaDB} {
+	for name, open := range map[string]func(*testing.T) *database{"sqlite": openSQLite, "sqlite-jsonb": openSQLiteBinary, "postgres": openPostgres, "mariadb": openMariaDB} {
 		t.Run(name, func(t *testing.T) {
 			g := generator{rand.New(rand.NewPCG(*seed, 0))}
 			docs := make([]string, documentsAtATime)
