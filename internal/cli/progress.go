@@ -27,7 +27,20 @@ func newCounter(out io.Writer, what string, total int) *counter {
 // step counts one more.
 func (p *counter) step() {
 	p.n++
-	if p.out == nil || p.n%16 != 0 {
+	if p.n%16 == 0 {
+		p.show()
+	}
+}
+
+// add counts n more.
+func (p *counter) add(n int) {
+	p.n += n
+	p.show()
+}
+
+// show shows the count, at most five times a second.
+func (p *counter) show() {
+	if p.out == nil {
 		return
 	}
 	if now := time.Now(); now.After(p.next) {

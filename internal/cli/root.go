@@ -102,7 +102,7 @@ another terminal, and talk to the server:
 	root.SetVersionTemplate(versionLine(v))
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelpCommand())
-	for _, cmd := range []*cobra.Command{newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newWitnessCommand(), newConvertCommand(), newAuthzCommand()} {
+	for _, cmd := range []*cobra.Command{newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newWitnessCommand(), newConvertCommand(), newAuthzCommand(), newExportCommand(), newQueryCommand()} {
 		addMemoryLimit(cmd)
 		root.AddCommand(cmd)
 	}

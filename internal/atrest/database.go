@@ -1,0 +1,206 @@
+package atrest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	celsql "github.com/keelson-io/keelson/cel/sql"
+)
+
+// This file opens databases, and has the table of kinds.
+
+// Database is an open database. It is not safe for concurrent use.
+type Database struct {
+	db      *sql.DB
+	dialect dialect
+	name    string // as errors show it, without a password
+}
+
+// Mode says what a database is opened for.
+type Mode int
+
+// The modes.
+const (
+	ReadOnly Mode = iota // it must exist, and have an export
+	Write                // it is created if it does not exist
+)
+
+// Open opens a database by its URL: sqlite://FILE or postgres://…
+func Open(ctx context.Context, address string, mode Mode) (*Database, error) {
+	scheme, rest, ok := strings.Cut(address, "://")
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("got the database %q, want sqlite://FILE", address)
+	case scheme == "sqlite":
+		return openSQLite(ctx, rest, mode)
+	}
+	return nil, fmt.Errorf("got a database %s://, want sqlite://FILE", scheme)
+}
+
+// openSQLite opens a file.
+func openSQLite(ctx context.Context, file string, mode Mode) (*Database, error) {
+	if file == "" {
+		return nil, errors.New("got sqlite:// without a file, want sqlite://FILE")
+	}
+	if _, err := os.Stat(file); mode == ReadOnly && err != nil {
+		return nil, err
+	} else if errors.Is(err, fs.ErrNotExist) {
+		// The driver's error does not say which folder is missing.
+		if _, err := os.Stat(filepath.Dir(file)); err != nil {
+			return nil, err
+		}
+	}
+	full, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	address := url.URL{Scheme: "file", Path: filepath.ToSlash(full)}
+	if !strings.HasPrefix(address.Path, "/") {
+		address.Path = "/" + address.Path // a Windows path begins with its drive
+	}
+	pragmas := url.Values{"_pragma": {"busy_timeout(10000)"}}
+	if mode == ReadOnly {
+		pragmas.Set("mode", "ro")
+	} else {
+		// After a crash of the machine, the last transactions may be lost, but the file is consistent.
+		pragmas["_pragma"] = append(pragmas["_pragma"], "journal_mode(WAL)", "synchronous(NORMAL)", "cache_size(-64000)", "wal_autocheckpoint(10000)")
+		pragmas.Set("_txlock", "immediate")
+	}
+	address.RawQuery = pragmas.Encode()
+	db, err := sql.Open("sqlite", address.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	d := &Database{db: db, dialect: sqlite{}, name: "sqlite://" + file}
+	return d, d.begin(ctx, mode)
+}
+
+// begin creates the tables of an export, or verifies that they exist. It closes the database if it
+// fails.
+func (d *Database) begin(ctx context.Context, mode Mode) error {
+	err := func() error {
+		if mode == Write {
+			for _, statement := range d.dialect.bookkeeping() {
+				if _, err := d.db.ExecContext(ctx, statement); err != nil {
+					return d.named(err)
+				}
+			}
+			return nil
+		}
+		var count int
+		if err := d.db.QueryRowContext(ctx, d.dialect.tableExists("keelson_kinds")).Scan(&count); err != nil {
+			return d.named(err)
+		}
+		if count == 0 {
+			return d.named(errors.New("it has no export; keelson export makes one"))
+		}
+		return nil
+	}()
+	if err != nil {
+		d.db.Close()
+	}
+	return err
+}
+
+// Close closes the database.
+func (d *Database) Close() error {
+	return d.named(errors.Join(d.dialect.beforeClose(d.db), d.db.Close()))
+}
+
+// Dialect returns the dialect of its SQL.
+func (d *Database) Dialect() celsql.Dialect { return d.dialect.name() }
+
+// named returns an error with the name of the database; nil if err is nil.
+func (d *Database) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", d.name, err)
+}
+
+// transact runs f in a transaction.
+func (d *Database) transact(ctx context.Context, f func(tx *sql.Tx) error) error {
+	tx, err := d.db.BeginTx(ctx, nil)
+	if err != nil {
+		return d.named(err)
+	}
+	defer tx.Rollback() // fails after Commit
+	if err := f(tx); err != nil {
+		return d.named(err)
+	}
+	return d.named(tx.Commit())
+}
+
+// Table is the table of a kind.
+type Table struct {
+	Kind
+	Name    string
+	Version string // of its objects; "" if they have several, or there are none
+	// Complete is false while an export is going on, and after one that was interrupted.
+	Complete bool
+	// ResourceVersion is that of a server's list or watch to which the table corresponds; "" if an
+	// export is not complete, or its source has none.
+	ResourceVersion string
+
+	// source is the server that has the resource version and the token.
+	source string
+	// listVersion and listToken are the resource version of a list that is not complete, and the token
+	// with which it continues.
+	listVersion, listToken string
+}
+
+// Tables returns the tables of all kinds, by their names.
+func (d *Database) Tables(ctx context.Context) ([]*Table, error) {
+	rows, err := d.db.QueryContext(ctx, "SELECT api_group, kind, table_name, version, complete, resource_version, source, list_version, list_token FROM keelson_kinds ORDER BY table_name")
+	if err != nil {
+		return nil, d.named(err)
+	}
+	defer rows.Close()
+	var list []*Table
+	for rows.Next() {
+		t := &Table{}
+		if err := rows.Scan(&t.Group, &t.Kind.Kind, &t.Name, &t.Version, &t.Complete, &t.ResourceVersion, &t.source, &t.listVersion, &t.listToken); err != nil {
+			return nil, d.named(err)
+		}
+		list = append(list, t)
+	}
+	return list, d.named(rows.Err())
+}
+
+// save writes the entry of a table.
+func (d *Database) save(ctx context.Context, tx *sql.Tx, t *Table) error {
+	_, err := tx.ExecContext(ctx, d.dialect.numbered("UPDATE keelson_kinds SET version = ?, complete = ?, resource_version = ?, source = ?, list_version = ?, list_token = ? WHERE table_name = ?"),
+		t.Version, t.Complete, t.ResourceVersion, t.source, t.listVersion, t.listToken, t.Name)
+	return err
+}
+
+// table returns the table of a kind. It creates the table if there is none.
+func (d *Database) table(ctx context.Context, k Kind) (*Table, error) {
+	all, err := d.Tables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, t := range all {
+		if t.Kind == k {
+			return t, nil
+		}
+		names[t.Name] = true
+	}
+	t := &Table{Kind: k, Name: freeName(k, func(name string) bool { return names[name] })}
+	return t, d.transact(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, d.dialect.createTable(t.Name)); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, d.dialect.numbered("INSERT INTO keelson_kinds (api_group, kind, table_name) VALUES (?, ?, ?)"), k.Group, k.Kind, t.Name)
+		return err
+	})
+}
