@@ -22,7 +22,7 @@ func widget(name, spec string) string {
 func texts(list ...string) iter.Seq[Text] {
 	return func(yield func(Text) bool) {
 		for i, s := range list {
-			if !yield(Text{[]byte(s), fmt.Sprint("f:", i)}) {
+			if !yield(Text{JSON: []byte(s), Place: fmt.Sprint("f:", i)}) {
 				return
 			}
 		}
@@ -131,7 +131,7 @@ func TestContinue(t *testing.T) {
 		t.Helper()
 		var objects []*Object
 		for _, s := range list {
-			o, err := Parse(doc, []byte(s))
+			o, err := Parse(doc, Text{JSON: []byte(s)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,8 @@ import (
 
 // This file opens databases, and has the table of kinds.
 
-// Database is an open database. It is not safe for concurrent use.
+// Database is an open database. It is safe for concurrent use, if each kind is written by one
+// goroutine.
 type Database struct {
 	db      *sql.DB
 	dialect dialect
@@ -118,12 +119,28 @@ func (d *Database) Close() error {
 // Dialect returns the dialect of its SQL.
 func (d *Database) Dialect() celsql.Dialect { return d.dialect.name() }
 
+// databaseError is an error of a database. Its text names the database.
+type databaseError struct{ err error }
+
+// Error implements error.
+func (e *databaseError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *databaseError) Unwrap() error { return e.err }
+
+// IsDatabaseError reports whether an error is one of a database, not of the source.
+func IsDatabaseError(err error) bool {
+	var e *databaseError
+	return errors.As(err, &e)
+}
+
 // named returns an error with the name of the database; nil if err is nil.
 func (d *Database) named(err error) error {
-	if err == nil {
-		return nil
+	var known *databaseError
+	if err == nil || errors.As(err, &known) {
+		return err
 	}
-	return fmt.Errorf("%s: %w", d.name, err)
+	return &databaseError{fmt.Errorf("%s: %w", d.name, err)}
 }
 
 // transact runs f in a transaction.

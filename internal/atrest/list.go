@@ -17,6 +17,9 @@ type List struct {
 	table *Table
 }
 
+// Table returns the table that the list writes.
+func (l *List) Table() *Table { return l.table }
+
 // List begins to write all objects of a kind, or continues to write those of a server's list. source
 // identifies the server; "" is a source whose lists are read from their beginning.
 func (d *Database) List(ctx context.Context, k Kind, source string) (*List, error) {
@@ -115,6 +118,53 @@ func (d *Database) forget(ctx context.Context, tx *sql.Tx, table string) error {
 	return err
 }
 
+// Change is what happened to an object: it is as Object says, or it is gone.
+type Change struct {
+	Object *Object
+	Gone   bool
+}
+
+// Apply writes what happened after the list to which a table corresponds, in a transaction. The table
+// then corresponds to resourceVersion. Of several changes of an object, the last one counts.
+func (d *Database) Apply(ctx context.Context, t *Table, changes []Change, resourceVersion string) (refused []*Refusal, err error) {
+	last := map[[2]string]Change{}
+	for _, c := range changes {
+		last[[2]string{c.Object.Namespace, c.Object.Name}] = c
+		if !c.Gone && t.Version != c.Object.Version {
+			t.Version = "" // another server, or the table was empty
+		}
+	}
+	var objects []*Object
+	t.ResourceVersion = resourceVersion
+	err = d.transact(ctx, func(tx *sql.Tx) error {
+		// A refused object must not keep the row of an older one.
+		for key := range last {
+			if _, err := tx.ExecContext(ctx, d.dialect.numbered(`DELETE FROM "`+t.Name+`" WHERE namespace = ? AND name = ?`), key[0], key[1]); err != nil {
+				return err
+			}
+		}
+		for _, c := range last {
+			if !c.Gone {
+				objects = append(objects, c.Object)
+			}
+		}
+		if refused, err = d.dialect.write(ctx, tx, t.Name, objects); err != nil {
+			return err
+		}
+		return d.save(ctx, tx, t)
+	})
+	return refused, err
+}
+
+// Clear removes all rows of a kind that its source no longer has, and returns their number.
+func (d *Database) Clear(ctx context.Context, t *Table) (removed int64, err error) {
+	l := &List{d: d, table: t}
+	if err := l.Restart(ctx); err != nil {
+		return 0, err
+	}
+	return l.Finish(ctx)
+}
+
 // RemoveOthers removes the rows of all kinds that the source does not have, and returns their number.
 func (d *Database) RemoveOthers(ctx context.Context, kinds []Kind) (removed int64, err error) {
 	tables, err := d.Tables(ctx)
@@ -125,11 +175,7 @@ func (d *Database) RemoveOthers(ctx context.Context, kinds []Kind) (removed int6
 		if slices.Contains(kinds, t.Kind) {
 			continue
 		}
-		l := &List{d: d, table: t}
-		if err := l.Restart(ctx); err != nil {
-			return removed, err
-		}
-		n, err := l.Finish(ctx)
+		n, err := d.Clear(ctx, t)
 		removed += n
 		if err != nil {
 			return removed, err

@@ -15,12 +15,6 @@ import (
 // batchSize is the number of objects in a transaction. Twice as many are not faster in SQLite.
 const batchSize = 4000
 
-// Text is the JSON of an object, and where it is.
-type Text struct {
-	JSON  []byte
-	Place string // for errors
-}
-
 // Written counts objects.
 type Written struct {
 	Objects int   // that are in the table now
@@ -80,7 +74,7 @@ func parse(ctx context.Context, k Kind, texts iter.Seq[Text], out chan<- batch) 
 	doc := jsondoc.Get()
 	defer doc.Release()
 	for t := range texts {
-		o, err := Parse(doc, t.JSON)
+		o, err := Parse(doc, t)
 		var r *Refusal
 		switch {
 		case errors.As(err, &r):

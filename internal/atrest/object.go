@@ -66,12 +66,32 @@ func (o *Object) refuse(reason string) *Refusal {
 	return &Refusal{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Reason: reason}
 }
 
-// Parse reads an object from JSON. If no database can hold it, the error is a [*Refusal], and the
-// object has its key. d is memory to parse in.
-func Parse(d *jsondoc.Doc, text []byte) (*Object, error) {
+// Text is an object as JSON, and what the JSON may lack.
+type Text struct {
+	JSON  []byte
+	Place string // for errors
+
+	APIVersion, Kind string // of an object without them, as in lists of a server; "" for none
+	ResourceVersion  string // in place of that in the JSON; "" for that in the JSON
+}
+
+// Parse reads an object. If no database can hold it, the error is a [*Refusal], and the object has
+// its key. d is memory to parse in.
+func Parse(d *jsondoc.Doc, t Text) (*Object, error) {
 	d.Reset([]*jsondoc.Shape{nil})
-	if err := jsondoc.Parse(d, text); err != nil {
+	if err := jsondoc.Parse(d, t.JSON); err != nil {
 		return nil, err
+	}
+	if d.Root().Kind() == jsondoc.Object {
+		if t.APIVersion != "" && !d.Root().Get("apiVersion").Exists() {
+			d.Set(d.NewString(t.APIVersion), "apiVersion")
+		}
+		if t.Kind != "" && !d.Root().Get("kind").Exists() {
+			d.Set(d.NewString(t.Kind), "kind")
+		}
+		if t.ResourceVersion != "" {
+			d.Set(d.NewString(t.ResourceVersion), "metadata", "resourceVersion")
+		}
 	}
 	root := d.Root()
 	metadata := root.Get("metadata")
@@ -93,7 +113,7 @@ func Parse(d *jsondoc.Doc, text []byte) (*Object, error) {
 	if labels := metadata.Get("labels"); labels.Kind() == jsondoc.Object {
 		o.Labels = labels.AppendJSON(nil)
 	}
-	o.Doc = root.AppendJSON(make([]byte, 0, len(text)+len(text)/8))
+	o.Doc = root.AppendJSON(make([]byte, 0, len(t.JSON)+len(t.JSON)/8))
 	if hasNUL(o.Doc) {
 		return o, o.refuse("it has the character U+0000 in a text")
 	}

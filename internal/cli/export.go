@@ -7,110 +7,195 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/keelson-io/keelson/internal/atrest"
 	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/store/encrypt"
+	"github.com/keelson-io/keelson/store/etcd"
 )
 
 // exportOptions are the flags of export.
 type exportOptions struct {
-	to      string // the URL of a database
-	exclude []string
+	to         string // the URL of a database
+	snapshot   string
+	kubeconfig string
+	context    string
+	kinds      []string // as Kind or Kind.group; empty for all
+	follow     bool
+	exclude    []string
 }
 
 func newExportCommand() *cobra.Command {
 	o := exportOptions{}
 	cmd := &cobra.Command{
-		Use:   "export --to DATABASE OBJECT...",
+		Use:   "export --to DATABASE [OBJECT]...",
 		Short: "Write objects to the tables of an SQL database",
 		Long: `Export makes a database mirror its source: each kind has a table, and each object a row. "keelson query" finds objects there by CEL
 expressions, and every program that knows SQL can read them.
 
-DATABASE is sqlite://FILE; the file is created if it does not exist. OBJECT is a file of YAML or JSON documents, a folder of such
-files, a glob (** matches any number of folders), or "-" for standard input.
+DATABASE is sqlite://FILE; the file is created if it does not exist. The source is one of these:
+
+  OBJECT...    files of YAML or JSON documents, folders of such files, globs (** matches any number of folders), or "-" for standard
+               input.
+  --snapshot   a file of "keelson snapshot save". Objects have the versions in which they were stored. Encrypted ones are refused.
+  a server     otherwise. Like kubectl, the command finds it by --kubeconfig, the variable KUBECONFIG, or ~/.kube/config. Each kind
+               is listed in the preferred version of its group.
 
 The name of a table is the kind and the group, in lower-case letters with underscores in place of other characters:
 httproute_gateway_networking_k8s_io, configmap. Its columns are namespace, name, uid, resource_version, labels (JSON) and doc (the
 object as JSON). The primary key is (namespace, name). The table keelson_kinds lists the tables.
 
-A repeated export updates the rows of objects that changed, and removes the rows of objects that the source does not have any more.
-If an export is interrupted, the database is consistent, and the next export completes it.
+A repeated export updates the rows of objects that changed, and removes the rows of objects, and of kinds, that the source does not
+have any more; with --kind, only those of the named kinds. If an export is interrupted, the database is consistent, and the next
+export completes it; a server's list continues where it was.
+
+With --follow, the command then writes every change of the server's objects, until a signal ends it. If it is started again, it
+continues from the change where it was; kinds whose changes the server no longer knows are listed again. New kinds are found
+within ten seconds.
 
 Objects that a database cannot hold, such as those with the character U+0000 in a text, are reported and have no row. The command
 then fails after it has written all others.`,
 		Example: `  keelson export --to sqlite://objects.db deploy/
   kubectl get widgets -A -o yaml | keelson export --to sqlite://widgets.db -`,
-		Annotations: page("every object is in the database", "an object cannot be written, or the database cannot be used",
+		Annotations: page("every object is in the database", "an object cannot be written, or the database or the source cannot be used",
 			"keelson help query, keelson help eval", "docs/sql.md: data at rest"),
-		Args: needArguments("OBJECT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd, args)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.to, "to", "", "`URL` of the database: sqlite://FILE")
+	f.StringVar(&o.snapshot, "snapshot", "", "`file` of keelson snapshot save to export")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says where the server is")
+	f.StringVar(&o.context, "context", "", "`name` of the context in it; its current one if there is none")
+	f.StringArrayVar(&o.kinds, "kind", nil, "kind to export, as Kind or Kind.group; by default all; may be repeated")
+	f.BoolVar(&o.follow, "follow", false, "go on with what changes on the server, until a signal")
 	f.StringArrayVar(&o.exclude, "exclude", nil, "glob of files and folders to leave out; without a slash, it matches names at any depth; may be repeated")
 	return cmd
 }
 
+// check returns an error if flags and arguments do not go together.
+func (o *exportOptions) check(paths []string) error {
+	switch isServer := len(paths) == 0 && o.snapshot == ""; {
+	case o.to == "":
+		return &usageError{errors.New("export: no database is named: --to sqlite://FILE")}
+	case len(paths) > 0 && o.snapshot != "":
+		return &usageError{fmt.Errorf("export: got %q and --snapshot, want one source", paths[0])}
+	case !isServer && o.follow:
+		return &usageError{errors.New("--follow: only a server has changes to follow; leave out OBJECT and --snapshot")}
+	case !isServer && (o.kubeconfig != "" || o.context != ""):
+		return &usageError{errors.New("export: got a server and another source, want one source")}
+	}
+	return onceStdin(paths)
+}
+
 // export is a run of the command.
 type export struct {
-	ctx     context.Context
-	to      *atrest.Database
-	notes   io.Writer
-	count   *counter
-	kinds   int
-	objects int
-	removed int64
-	refused int
+	*exportOptions
+	ctx      context.Context
+	to       *atrest.Database
+	notes    io.Writer
+	count    *counter
+	objects  int
+	removed  int64
+	exported []atrest.Kind
+	from     *serverExport // nil unless the source is a server
+
+	mu      sync.Mutex // for what follows
+	refused int        // objects
+	failed  int        // kinds
 }
 
 // run exports objects and prints their number.
 func (o *exportOptions) run(cmd *cobra.Command, paths []string) error {
-	if o.to == "" {
-		return &usageError{errors.New("export: no database is named: --to sqlite://FILE")}
-	}
-	if err := onceStdin(paths); err != nil {
+	if err := o.check(paths); err != nil {
 		return err
 	}
-	read := manifest.Options{Exclude: o.exclude, ObjectsOnly: true}
-	if err := read.Check(); err != nil {
-		return &usageError{fmt.Errorf("--exclude: %w", err)}
-	}
-	in, err := read.Read(paths, cmd.InOrStdin())
+	e := &export{exportOptions: o, ctx: cmd.Context(), notes: cmd.ErrOrStderr()}
+	e.count = newCounter(e.notes, "exported", 0)
+	defer e.count.done()
+	source, err := e.source(cmd, paths)
 	if err != nil {
 		return err
 	}
-	e := &export{ctx: cmd.Context(), notes: cmd.ErrOrStderr()}
 	if e.to, err = atrest.Open(e.ctx, o.to, atrest.Write); err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
 	defer e.to.Close()
-	e.count = newCounter(e.notes, "exported", len(in.Documents))
-	err = e.files(in)
-	e.count.done()
-	if err != nil {
+	if err := source(); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s exported", plural(e.objects, "object"))
-	if e.kinds > 0 {
-		text += " of " + plural(e.kinds, "kind")
+	if len(o.kinds) == 0 {
+		n, err := e.to.RemoveOthers(e.ctx, e.exported)
+		e.removed += n
+		if err != nil {
+			return err
+		}
 	}
-	if e.removed > 0 {
-		text += fmt.Sprintf(", %s removed", plural(int(e.removed), "row"))
+	e.count.done()
+	e.summarize(cmd.OutOrStdout())
+	if o.follow {
+		if err := e.followServer(); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintln(cmd.OutOrStdout(), text)
-	if e.refused > 0 {
+	switch {
+	case e.failed > 0:
+		return fmt.Errorf("%s not exported", plural(e.failed, "kind"))
+	case e.refused > 0:
 		return fmt.Errorf("%s not exported", plural(e.refused, "object"))
 	}
 	return e.to.Close()
 }
 
+// source opens the source, and returns the function that exports it.
+func (e *export) source(cmd *cobra.Command, paths []string) (func() error, error) {
+	switch {
+	case e.snapshot != "":
+		return e.openSnapshot()
+	case len(paths) == 0:
+		return e.openServer()
+	}
+	read := manifest.Options{Exclude: e.exclude, ObjectsOnly: true}
+	if err := read.Check(); err != nil {
+		return nil, &usageError{fmt.Errorf("--exclude: %w", err)}
+	}
+	in, err := read.Read(paths, cmd.InOrStdin())
+	if err != nil {
+		return nil, err
+	}
+	e.count.total = len(in.Documents)
+	return func() error { return e.files(in) }, nil
+}
+
+// summarize prints the number of objects.
+func (e *export) summarize(out io.Writer) {
+	text := fmt.Sprintf("%s exported", plural(e.objects, "object"))
+	if n := len(e.exported); n > 0 {
+		text += " of " + plural(n, "kind")
+	}
+	if e.removed > 0 {
+		text += fmt.Sprintf(", %s removed", plural(int(e.removed), "row"))
+	}
+	fmt.Fprintln(out, text)
+}
+
+// isWanted reports whether a kind is exported.
+func (e *export) isWanted(k atrest.Kind) bool {
+	return len(e.kinds) == 0 || slices.Contains(e.kinds, k.Kind) || slices.Contains(e.kinds, k.String())
+}
+
 // refuse reports an object that is not exported.
 func (e *export) refuse(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.count.done()
 	e.refused++
 	fmt.Fprintf(e.notes, "keelson: %v\n", err)
@@ -121,56 +206,70 @@ func (e *export) files(in *manifest.Input) error {
 	if n := len(in.Skipped); n > 0 {
 		fmt.Fprintf(e.notes, "keelson: skipped: %s that no server takes as an object, such as %s: %s\n", plural(n, "text"), in.Skipped[0], in.Skipped[0].Reason)
 	}
-	texts := map[atrest.Kind][]*manifest.Document{}
-	var kinds []atrest.Kind
+	texts := map[atrest.Kind][]atrest.Text{}
 	for i := range in.Documents {
 		d := &in.Documents[i]
 		h, ok := d.Head()
-		switch {
+		switch k := atrest.KindOf(h.APIVersion, h.Kind); {
 		case d.Err != nil:
 			e.refuse(d.Err)
-			continue
 		case !ok:
 			e.refuse(fmt.Errorf("%s: not an object with an apiVersion and a kind", d))
+		default:
+			texts[k] = append(texts[k], atrest.Text{JSON: d.JSON, Place: d.String()})
+		}
+	}
+	return e.mirror(texts)
+}
+
+// mirror exports objects by their kinds.
+func (e *export) mirror(texts map[atrest.Kind][]atrest.Text) error {
+	for _, k := range slices.SortedFunc(maps.Keys(texts), func(a, b atrest.Kind) int { return strings.Compare(a.String(), b.String()) }) {
+		if !e.isWanted(k) {
 			continue
 		}
-		k := atrest.KindOf(h.APIVersion, h.Kind)
-		if texts[k] == nil {
-			kinds = append(kinds, k)
-		}
-		texts[k] = append(texts[k], d)
-	}
-	for _, k := range kinds {
-		if err := e.mirror(k, textsOf(texts[k])); err != nil {
+		n, err := e.to.Mirror(e.ctx, k, slices.Values(texts[k]), e.refuse, e.count.add)
+		e.exported = append(e.exported, k)
+		e.objects += n.Objects
+		e.removed += n.Removed
+		if err != nil {
 			return err
 		}
 	}
-	return e.removeOthers(kinds)
+	return nil
 }
 
-// textsOf returns the texts of documents.
-func textsOf(docs []*manifest.Document) iter.Seq[atrest.Text] {
-	return func(yield func(atrest.Text) bool) {
-		for _, d := range docs {
-			if !yield(atrest.Text{JSON: d.JSON, Place: d.String()}) {
-				return
-			}
-		}
+// bookkeeping has the resources of a snapshot that no API serves: servers of Kubernetes keep addresses
+// there, and their own.
+var bookkeeping = []string{"ranges", "masterleases"}
+
+// openSnapshot reads a snapshot.
+func (e *export) openSnapshot() (func() error, error) {
+	values, err := etcd.ReadValues(e.snapshot, func(key string) bool {
+		resource, ok := resourceOf(key)
+		return ok && !slices.Contains(bookkeeping, resource)
+	})
+	if err != nil {
+		return nil, err
 	}
-}
-
-// mirror exports all objects of a kind.
-func (e *export) mirror(k atrest.Kind, texts iter.Seq[atrest.Text]) error {
-	n, err := e.to.Mirror(e.ctx, k, texts, e.refuse, e.count.add)
-	e.kinds++
-	e.objects += n.Objects
-	e.removed += n.Removed
-	return err
-}
-
-// removeOthers removes the rows of the kinds that the source does not have.
-func (e *export) removeOthers(kinds []atrest.Kind) error {
-	n, err := e.to.RemoveOthers(e.ctx, kinds)
-	e.removed += n
-	return err
+	e.count.total = len(values)
+	return func() error {
+		texts := map[atrest.Kind][]atrest.Text{}
+		for _, v := range values {
+			if with := encrypt.Describe(v.Bytes); with != "" {
+				e.refuse(fmt.Errorf("%s: it is encrypted with %s", v.Key, with))
+				continue
+			}
+			var d manifest.Document
+			d.SetJSON(v.Bytes)
+			h, ok := d.Head()
+			if !ok {
+				e.refuse(fmt.Errorf("%s: not an object in JSON", v.Key))
+				continue
+			}
+			k := atrest.KindOf(h.APIVersion, h.Kind)
+			texts[k] = append(texts[k], atrest.Text{JSON: v.Bytes, Place: v.Key, ResourceVersion: strconv.FormatInt(v.Revision, 10)})
+		}
+		return e.mirror(texts)
+	}, nil
 }

@@ -13,7 +13,7 @@ import (
 type counter struct {
 	out   *os.File // nil if it is not a terminal
 	what  string
-	total int
+	total int // 0 if it is not known
 	n     int
 	next  time.Time // when the count is shown again
 	shown bool
@@ -44,7 +44,10 @@ func (p *counter) show() {
 		return
 	}
 	if now := time.Now(); now.After(p.next) {
-		fmt.Fprintf(p.out, "\r%s %d of %d", p.what, p.n, p.total)
+		fmt.Fprintf(p.out, "\r%s %d", p.what, p.n)
+		if p.total > 0 {
+			fmt.Fprintf(p.out, " of %d", p.total)
+		}
 		p.next, p.shown = now.Add(200*time.Millisecond), true
 	}
 }
