@@ -130,6 +130,9 @@ type PolicySet struct {
 	Policies    []*Policy     // bindings, too
 	Definitions []*Definition // of the kinds of objects and parameters; built-in kinds are known
 	Objects     []Identity    // other existing objects: parameters
+
+	// Checked is called after the check of each policy and binding, to show progress. It may be nil.
+	Checked func()
 }
 
 // CheckPolicies checks each policy and binding of a set, by the rules of the newest release.
@@ -152,6 +155,9 @@ func CheckPolicyReleases(ctx context.Context, set PolicySet, releases []kubernet
 	var out []*Report
 	for _, p := range set.Policies {
 		out = append(out, s.check(ctx, p))
+		if set.Checked != nil {
+			set.Checked()
+		}
 	}
 	return out
 }

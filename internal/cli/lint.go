@@ -150,7 +150,7 @@ func runLint(cmd *cobra.Command, o lintOptions, paths []string) error {
 	if len(news.set.Definitions)+len(news.set.Policies)+len(news.broken) == 0 {
 		return fmt.Errorf("%s: no CustomResourceDefinition, admission policy or binding in it", paths[0])
 	}
-	reports, err := news.check(ctx, olds, o.releases)
+	reports, err := news.check(ctx, olds, o.releases, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -172,9 +172,12 @@ func runLint(cmd *cobra.Command, o lintOptions, paths []string) error {
 	return nil
 }
 
-// check returns the reports on all documents. olds has the previous definitions.
-func (l *linted) check(ctx context.Context, olds *linted, releases []kubernetes.Release) ([]*lint.Report, error) {
+// check returns the reports on all documents. olds has the previous definitions. notes gets the
+// progress, if it is a terminal.
+func (l *linted) check(ctx context.Context, olds *linted, releases []kubernetes.Release, notes io.Writer) ([]*lint.Report, error) {
 	reports := l.broken
+	count := newCounter(notes, "checked", len(l.set.Definitions)+len(l.set.Policies))
+	defer count.done()
 	for _, d := range l.set.Definitions {
 		var old *lint.Definition
 		for _, was := range olds.set.Definitions {
@@ -183,11 +186,14 @@ func (l *linted) check(ctx context.Context, olds *linted, releases []kubernetes.
 			}
 		}
 		reports = append(reports, lint.CheckReleases(ctx, d, old, releases))
+		count.step()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 	}
-	return append(reports, lint.CheckPolicyReleases(ctx, l.set, releases)...), nil
+	set := l.set
+	set.Checked = count.step
+	return append(reports, lint.CheckPolicyReleases(ctx, set, releases)...), nil
 }
 
 // count returns the number of findings of each severity.

@@ -9,7 +9,10 @@ import (
 	"time"
 )
 
-// counter shows a count on a terminal when work takes longer than a second.
+// progressDelay is the time after which a count is shown. Tests set it.
+var progressDelay = time.Second
+
+// counter shows a count on a terminal when work takes longer than progressDelay.
 type counter struct {
 	out   *os.File // nil if it is not a terminal
 	what  string
@@ -21,15 +24,13 @@ type counter struct {
 
 // newCounter begins to count. what is a verb in the past tense.
 func newCounter(out io.Writer, what string, total int) *counter {
-	return &counter{out: terminalOf(out), what: what, total: total, next: time.Now().Add(time.Second)}
+	return &counter{out: terminalOf(out), what: what, total: total, next: time.Now().Add(progressDelay)}
 }
 
 // step counts one more.
 func (p *counter) step() {
 	p.n++
-	if p.n%16 == 0 {
-		p.show()
-	}
+	p.show()
 }
 
 // add counts n more.
