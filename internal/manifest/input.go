@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -77,7 +78,8 @@ func (o Options) Read(paths []string, stdin io.Reader) (*Input, error) {
 		filter := o.ObjectsOnly && !found.named
 		var parts map[string]string
 		if filter {
-			parts = kustomizeParts(found.files)
+			parts = testParts(found.files)
+			maps.Copy(parts, kustomizeParts(found.files))
 			in.Skipped = append(in.Skipped, found.skipped...)
 		}
 		read, err := t.split(found.files, stdin, func(file string, text []byte) func(*Document) string {

@@ -33,11 +33,13 @@ const (
 	patchPart  = "a patch of kustomize; check what kustomize build prints"
 	unusedPart = "a patch beside a kustomization.yaml that does not list it"
 	dataPart   = "data of a ConfigMap or Secret that kustomize makes"
+	namedPatch = "a patch by its name, which no kustomization.yaml lists as a resource"
 )
 
 // kustomizeParts returns why files are skipped: those that the kustomization.yaml files among them
-// use as patches, replacements, configurations or data, and those that are patches by their name, in a
-// folder of kustomize, and that no kustomization lists as a resource.
+// use as patches, replacements, configurations or data, and those that are patches by their name and
+// that no kustomization lists as a resource. The name "patch" is one in any folder; other names are in
+// folders of kustomize.
 func kustomizeParts(files []string) map[string]string {
 	out := map[string]string{}
 	listed, folders := map[string]bool{}, map[string]bool{}
@@ -62,13 +64,14 @@ func kustomizeParts(files []string) map[string]string {
 			out[filepath.Join(dir, name)] = reason
 		}
 	}
-	if len(folders) == 0 {
-		return out
-	}
 	for _, file := range files {
 		file = filepath.Clean(file)
-		if out[file] == "" && !listed[file] && isPatchName(file, folders) {
+		switch {
+		case out[file] != "" || listed[file]:
+		case isPatchName(file, folders):
 			out[file] = unusedPart
+		case strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) == "patch":
+			out[file] = namedPatch
 		}
 	}
 	for file := range listed {

@@ -139,18 +139,43 @@ func FuzzSplit(f *testing.F) {
 func TestFolders(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"good.yaml":                    "apiVersion: v1\nkind: ConfigMap\n---\njust: values\n",
-		"typo.yaml":                    "kind: ConfigMap",
-		".github/workflows/ci.yaml":    "apiVersion: v1\nkind: ConfigMap",
-		"overlay/kustomization.yaml":   "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\npatches: [{path: patches/crd.yaml}, {patch: \"- op: add\"}]\npatchesStrategicMerge: [\"a: 1\\nb: 2\"]",
-		"overlay/patches/crd.yaml":     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: part}",
-		"overlay/kustomization.yml":    "kind: Kustomization\nresources: [patch-service.yaml]\nconfigMapGenerator: [{files: [settings.yaml=manager.yaml]}]",
-		"overlay/patch-service.yaml":   "apiVersion: v1\nkind: Service\nmetadata: {name: listed}",
-		"overlay/manager.yaml":         "apiVersion: config.example.com/v1\nkind: ManagerConfig",
-		"overlay/webhook_patch.yaml":   "apiVersion: v1\nkind: Service\nmetadata: {name: unused}",
-		"overlay/names.yaml":           "apiVersion: builtin\nkind: PrefixSuffixTransformer\nmetadata: {name: n}",
-		"bare/kustomization.yaml":      "resources: [a.yaml]",
-		"other/patch-me.yaml":          "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: no-kustomize}",
+		"good.yaml":                  "apiVersion: v1\nkind: ConfigMap\n---\njust: values\n",
+		"typo.yaml":                  "kind: ConfigMap",
+		".github/workflows/ci.yaml":  "apiVersion: v1\nkind: ConfigMap",
+		"overlay/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\npatches: [{path: patches/crd.yaml}, {patch: \"- op: add\"}]\npatchesStrategicMerge: [\"a: 1\\nb: 2\"]",
+		"overlay/patches/crd.yaml":   "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: part}",
+		"overlay/kustomization.yml":  "kind: Kustomization\nresources: [patch-service.yaml]\nconfigMapGenerator: [{files: [settings.yaml=manager.yaml]}]",
+		"overlay/patch-service.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: listed}",
+		"overlay/manager.yaml":       "apiVersion: config.example.com/v1\nkind: ManagerConfig",
+		"overlay/webhook_patch.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: unused}",
+		"overlay/names.yaml":         "apiVersion: builtin\nkind: PrefixSuffixTransformer\nmetadata: {name: n}",
+		"bare/kustomization.yaml":    "resources: [a.yaml]",
+		"other/patch-me.yaml":        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: no-kustomize}",
+		"other/patch.json":           `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"partial"}}`,
+		"tests/00-assert.yaml":       "apiVersion: v1\nkind: Pod\nmetadata: {name: kuttl}",
+		"tests/01-errors-a.yaml":     "apiVersion: v1\nkind: Pod\nmetadata: {name: kuttl}",
+		"tests/01-install.yaml":      "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}",
+		"tests/c/chainsaw-test.yaml": `apiVersion: chainsaw.kyverno.io/v1alpha1
+kind: Test
+spec:
+  steps:
+  - use: {template: ../t.yaml, with: {bindings: [{name: file, value: used.yaml}, {name: n, value: 1}]}}
+  - try:
+    - {apply: {file: both.yaml}}
+    - {assert: {file: both.yaml}}
+    - {assert: {file: used.yaml}}
+    - {assert: {file: ../asserted.yaml, timeout: 1s}}
+    - {error: {resource: {apiVersion: v1, kind: Pod}}}
+    - {patch: {file: patched.yaml}}
+    finally:
+    - {error: {file: gone.yaml}}
+    - {delete: {ref: {apiVersion: v1, kind: Pod, name: a}}}
+`,
+		"tests/asserted.yaml":          "apiVersion: v1\nkind: Pod\nmetadata: {name: a}",
+		"tests/c/both.yaml":            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}",
+		"tests/c/used.yaml":            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}",
+		"tests/c/patched.yaml":         "apiVersion: v1\nkind: Pod\nmetadata: {name: a}",
+		"tests/c/gone.yaml":            "apiVersion: v1\nkind: Pod\nmetadata: {name: a}",
 		"other/admin.yaml":             "apiVersion: v1\nkind: Config\nclusters: []",
 		"other/jinja.yaml":             "{% raw %}\napiVersion: v1\n{% endraw %}",
 		"other/list.yaml":              "a:\n  - b\n c: [",
@@ -176,7 +201,8 @@ func TestFolders(t *testing.T) {
 		path          string
 		want, skipped []string
 	}{
-		{".", []string{"good.yaml:1", "other/patch-me.yaml", "other/text-with-braces.yaml", "other/torn.yaml", "overlay/patch-service.yaml", "typo.yaml"}, []string{
+		{".", []string{"good.yaml:1", "other/patch-me.yaml", "other/text-with-braces.yaml", "other/torn.yaml", "overlay/patch-service.yaml", "tests/01-install.yaml",
+			"tests/c/both.yaml", "tests/c/used.yaml", "typo.yaml"}, []string{
 			"bare/kustomization.yaml: a file of kustomize, which is not sent to a server",
 			"chart/Chart.yaml: a file of Helm, which is not sent to a server",
 			"chart/templates/broken.yaml: a template; check what it renders to",
@@ -186,12 +212,19 @@ func TestFolders(t *testing.T) {
 			"other/admin.yaml: a kubeconfig, which is not sent to a server",
 			"other/jinja.yaml: a template; check what it renders to",
 			"other/list.yaml: neither YAML nor JSON, and apiVersion is nowhere in it",
+			"other/patch.json: a patch by its name, which no kustomization.yaml lists as a resource",
 			"overlay/kustomization.yaml: a file of kustomize, which is not sent to a server",
 			"overlay/kustomization.yml: a file of kustomize, which is not sent to a server",
 			"overlay/manager.yaml: data of a ConfigMap or Secret that kustomize makes",
 			"overlay/names.yaml: a file of kustomize, which is not sent to a server",
 			"overlay/patches/crd.yaml: a patch of kustomize; check what kustomize build prints",
 			"overlay/webhook_patch.yaml: a patch beside a kustomization.yaml that does not list it",
+			"tests/00-assert.yaml: what a test expects of an object, which is not all of it",
+			"tests/01-errors-a.yaml: what a test expects of an object, which is not all of it",
+			"tests/asserted.yaml: what a test expects of an object, which is not all of it",
+			"tests/c/chainsaw-test.yaml: a file of Chainsaw, which is not sent to a server",
+			"tests/c/gone.yaml: what a test expects of an object, which is not all of it",
+			"tests/c/patched.yaml: a part of an object, for a step of a Chainsaw test",
 		}},
 		{"chart/values.yaml", []string{"chart/values.yaml"}, nil},
 		{"**/t*.yaml", []string{"other/text-with-braces.yaml", "other/torn.yaml", "typo.yaml"}, nil},
