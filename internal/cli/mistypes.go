@@ -35,7 +35,11 @@ func mistypesOfDefinition(d manifest.Document) ([]lint.Finding, []byte) {
 	var out []lint.Finding
 	for _, f := range definition.Mistyped() {
 		steps := source.Split(f.Path)
-		message := strings.TrimPrefix(f.Message, steps[len(steps)-1]+": ")
+		last := steps[len(steps)-1]
+		if n := len(steps); n > 1 && strings.HasSuffix(f.Path, "["+last+"]") {
+			last = steps[n-2] + "[" + last + "]"
+		}
+		message := strings.TrimPrefix(f.Message, last+": ")
 		if f.Hint != "" {
 			message += "; " + f.Hint
 		}
