@@ -127,6 +127,10 @@ func (s *Server) find(h *head) (*kind.Version, error) {
 		}
 		return nil, &UnknownKindError{Versions: others, Removed: true, text: msg}
 	}
+	if sub := subresourceKinds[gvk]; sub != "" {
+		msg = fmt.Sprintf("%s %s is the body of a request to the subresource %s, which a server does not store; leave it out", h.APIVersion, h.Kind, sub)
+		return nil, &UnknownKindError{Subresource: sub, text: msg}
+	}
 	if len(others) > 0 {
 		slices.Sort(others)
 		return nil, &UnknownKindError{Versions: others, text: msg + "; served versions: " + strings.Join(others, ", ")}
@@ -194,7 +198,22 @@ type UnknownKindError struct {
 	Foreign  bool     // no CRD has the group, and none a similar kind
 	// Incomplete is set if the object has no kind, or no apiVersion that can be one.
 	Incomplete bool
-	text       string
+	// Subresource is set if objects of the kind are only sent to this subresource of others.
+	Subresource string
+	text        string
+}
+
+// subresourceKinds maps the kinds that Kubernetes defines for requests to a subresource to its name.
+var subresourceKinds = map[schema.GroupVersionKind]string{
+	{Version: "v1", Kind: "NodeProxyOptions"}:                             "proxy",
+	{Version: "v1", Kind: "PodAttachOptions"}:                             "attach",
+	{Version: "v1", Kind: "PodExecOptions"}:                               "exec",
+	{Version: "v1", Kind: "PodPortForwardOptions"}:                        "portforward",
+	{Version: "v1", Kind: "PodProxyOptions"}:                              "proxy",
+	{Version: "v1", Kind: "ServiceProxyOptions"}:                          "proxy",
+	{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}: "token",
+	{Group: "autoscaling", Version: "v1", Kind: "Scale"}:                  "scale",
+	{Group: "policy", Version: "v1", Kind: "Eviction"}:                    "eviction",
 }
 
 func (e *UnknownKindError) Error() string { return e.text }

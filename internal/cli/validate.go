@@ -347,6 +347,7 @@ func (v *validation) judge(ctx context.Context, server *offline.Server, d manife
 	if answer != nil && answer.Refusal != nil && answer.Refusal.Code == http.StatusBadRequest {
 		v.further(ctx, server, &out, *r, answer)
 	}
+	out.explainPlaceholders(d)
 	switch c := v.conflictOf(d); {
 	case c == nil:
 	case c.Outside:

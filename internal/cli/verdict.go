@@ -73,9 +73,13 @@ func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
 			rule = ruleSyntax
 		case errors.As(err, &unknown):
 			rule = ruleUnknownKind
-			if unknown.Removed {
+			tool := manifest.ToolOf(d)
+			switch {
+			case unknown.Removed:
 				rule = ruleRemoved
-			} else if len(unknown.Versions) == 0 && !unknown.Incomplete {
+			case tool != "" && !unknown.Incomplete:
+				err = fmt.Errorf("%w: it is %s", err, tool)
+			case len(unknown.Versions) == 0 && !unknown.Incomplete && unknown.Subresource == "":
 				err = fmt.Errorf("%w; name the file that defines it with -f", err)
 			}
 		}

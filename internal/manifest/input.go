@@ -326,10 +326,21 @@ type hints struct {
 
 func hintsOf(text []byte) hints {
 	return hints{
-		braces:     bytes.Contains(text, []byte("{{")) || bytes.Contains(text, []byte("{%")),
+		braces:     hasBraces(text),
 		apiVersion: bytes.Contains(text, []byte("apiVersion")),
 	}
 }
+
+// templateHint follows the syntax error of a text with braces.
+const templateHint = "; if it is a template, check what it renders to, for example the output of helm template"
+
+// hasBraces reports whether a text may be a template.
+func hasBraces(text []byte) bool {
+	return bytes.Contains(text, []byte("{{")) || bytes.Contains(text, []byte("{%"))
+}
+
+// ToolOf returns why a document is not for a server, although it has a kind; "" if it may be for one.
+func ToolOf(d Document) string { return notObject(d, hints{apiVersion: true}) }
 
 // notObject returns why a document found in a folder is not an object of a server; "" if it is one,
 // or if it is a mistake that the user wants to see.

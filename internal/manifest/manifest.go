@@ -334,6 +334,9 @@ func fromYAML(file string, start int, text []byte) (d Document, ok bool) {
 		if what, line, column := d.text.OddKey(); what != "" && strings.Contains(err.Error(), "unsupported map key") {
 			d.Err = fmt.Errorf("%s:%d:%d: the key is %s, want a string; write it in quotes", file, line, column, what)
 		}
+		if hasBraces(text) {
+			d.Err = fmt.Errorf("%w%s", d.Err, templateHint)
+		}
 		return d, true
 	}
 	if duplicates != nil {
@@ -358,6 +361,9 @@ var oneShort = regexp.MustCompile(`did not find expected (node content|key|'-' i
 func yamlError(file string, start int, err error) string {
 	msg := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	msg = strings.TrimPrefix(msg, "yaml: ")
+	if before, _, found := strings.Cut(msg, "invalid map key: "); found { // a Go value follows
+		msg = before + "a key is an object or a list, want a string; write it in quotes"
+	}
 	if m := yamlLine.FindStringSubmatch(msg); m != nil {
 		n, _ := strconv.Atoi(m[1])
 		if oneShort.MatchString(msg) {
@@ -399,7 +405,11 @@ func splitJSON(file string, text []byte) []Document {
 		}
 		row := 1 + bytes.Count(text[:at], []byte("\n"))
 		col := at - bytes.LastIndexByte(text[:at], '\n')
-		return append(docs, Document{File: file, Line: row, Err: fmt.Errorf("%s:%d:%d: %w", file, row, col, err)})
+		err = fmt.Errorf("%s:%d:%d: %w", file, row, col, err)
+		if hasBraces(text) {
+			err = fmt.Errorf("%w%s", err, templateHint)
+		}
+		return append(docs, Document{File: file, Line: row, Err: err})
 	}
 }
 
