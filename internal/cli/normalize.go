@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/lint"
 	"github.com/keelson-io/keelson/offline"
 )
 
@@ -99,9 +101,15 @@ func normalized(s *offline.Server, d manifest.Document, notes io.Writer) ([]byte
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", d, verdictOf(d, nil, err).Status.Message)
 	}
+	if version.Kind.Group == apiServices {
+		return nil, fmt.Errorf("%s: %s cannot be normalized: %s", d, version.Kind.Name, noAPIServices)
+	}
 	object := new(jsondoc.Doc)
 	found, err := version.Decode(object, d.JSON)
 	if err != nil {
+		if wrong, _ := mistypes(version, d); len(wrong) > 0 {
+			return nil, mistyped(d, wrong)
+		}
 		return nil, fmt.Errorf("%s: %s in version %q cannot be handled as a %s: %w", d, version.Kind.Name, version.Name, version.Kind.Name, err)
 	}
 	unknown := slices.Clone(d.Duplicates)
@@ -115,6 +123,16 @@ func normalized(s *offline.Server, d manifest.Document, notes io.Writer) ([]byte
 		fmt.Fprintf(notes, "%s: %s\n", d, note)
 	}
 	return object.Root().AppendJSON(nil), nil
+}
+
+// mistyped returns an error with a line for each value of the wrong type.
+func mistyped(d manifest.Document, wrong []lint.Finding) error {
+	var errs []error
+	for _, f := range wrong {
+		line, column := d.Position(f.Path)
+		errs = append(errs, fmt.Errorf("%s:%d:%d: %s: %s", d.File, line, column, f.Path, f.Message))
+	}
+	return errors.Join(errs...)
 }
 
 // nulls describes the dropped nulls of an object, except for those of unknown fields, which are

@@ -411,6 +411,9 @@ func (v *validation) further(ctx context.Context, server *offline.Server, out *v
 	}
 }
 
+// noAPIServices says why APIServices are not checked.
+const noAPIServices = "keelson serves no API of other servers"
+
 // skips returns why an object is not checked; "" if it is.
 func (v *validation) skips(server *offline.Server, d manifest.Document) string {
 	s := offline.SubjectOf(d, "")
@@ -424,7 +427,7 @@ func (v *validation) skips(server *offline.Server, d manifest.Document) string {
 		}
 	}
 	if s.Group == apiServices {
-		return "keelson serves no API of other servers"
+		return noAPIServices
 	}
 	if !v.ignoreMissing {
 		return ""
