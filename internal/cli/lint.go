@@ -317,22 +317,18 @@ func (l *linted) add(d manifest.Document) error {
 	if json.Unmarshal(d.JSON, &head) != nil && json.Unmarshal(d.JSON, &head.TypeMeta) != nil {
 		return nil
 	}
-	src := lint.Source{Name: d.File, Line: d.Line, Text: d.Text()}
-	for _, k := range d.DuplicateKeys() {
-		src.Duplicates = append(src.Duplicates, lint.Duplicate(k))
-	}
 	switch gk := head.GroupVersionKind().GroupKind(); {
 	case head.Kind == "CustomResourceDefinition":
 		if l.repeats(d) {
 			return nil
 		}
-		definition, err := lint.Load(src)
+		definition, err := lint.Load(lintSource(d))
 		if err != nil {
 			return err
 		}
 		l.set.Definitions = append(l.set.Definitions, definition)
 	case lint.IsPolicy(gk):
-		policy, err := lint.LoadPolicy(src)
+		policy, err := lint.LoadPolicy(lintSource(d))
 		if err != nil {
 			return err
 		}
@@ -342,6 +338,16 @@ func (l *linted) add(d manifest.Document) error {
 		l.set.Objects = append(l.set.Objects, lint.Identity{GroupKind: gk, Namespace: head.Metadata.Namespace, Name: head.Metadata.Name})
 	}
 	return nil
+}
+
+// lintSource returns the text of a definition or policy.
+func lintSource(d manifest.Document) lint.Source {
+	text, line := d.Lines()
+	src := lint.Source{Name: d.File, Line: line, Text: text}
+	for _, k := range d.DuplicateKeys() {
+		src.Duplicates = append(src.Duplicates, lint.Duplicate(k))
+	}
+	return src
 }
 
 // lintedKinds are the kinds that lint checks, with the apiVersion of each.

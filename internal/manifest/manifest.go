@@ -98,6 +98,28 @@ func (d Document) Text() []byte {
 	return d.text.Bytes()
 }
 
+// Lines returns the text of the document as Text does, and its first line in File. For an item of a
+// List it is the item's part of the file, with the columns there, if that says the same as its JSON.
+func (d Document) Lines() (text []byte, line int) {
+	if d.text == nil || d.path == "" {
+		return d.Text(), d.Line
+	}
+	text, line = d.text.Item(d.path)
+	if alone := Split(d.File, text); len(alone) != 1 || !bytes.Equal(compact(alone[0].JSON), compact(d.JSON)) {
+		return d.JSON, d.Line
+	}
+	return text, line
+}
+
+// compact returns a JSON text without spaces.
+func compact(text []byte) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, text) != nil {
+		return text
+	}
+	return b.Bytes()
+}
+
 // DuplicateKeys returns the keys that the text repeats, with their positions.
 func (d Document) DuplicateKeys() []source.Duplicate {
 	if d.text == nil {

@@ -287,3 +287,27 @@ func TestLongLists(t *testing.T) {
 		}
 	}
 }
+
+// TestLines holds that an item of a List has its lines and columns in the file, in block style and as
+// JSON, and its JSON where they say something else.
+func TestLines(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want []string // LINE:TEXT of each item
+	}{
+		{"apiVersion: v1\nkind: List\nitems:\n- a: 1\n  # c\n\n  b: |\n    x\n- c: {d: 2}\nmetadata: {}\n",
+			[]string{"4:  a: 1\n  # c\n\n  b: |\n    x\n", "9:  c: {d: 2}\n"}},
+		{"\n---\nkind: List\nitems:\n    -   a: 1\n        b:\n        - 2\napiVersion: v1\n", []string{"5:        a: 1\n        b:\n        - 2\n"}},
+		{`{"apiVersion": "v1", "kind": "List", "items": [` + "\n" + ` {"a": 1}, {"b":` + "\n" + `2}]}`, []string{`2: {"a": 1}`, `2:           {"b":` + "\n2}"}},
+		{"apiVersion: v1\nkind: List\nitems:\n- &x {a: 1}\n- *x\n- {b: 2}\n- c: *x\n", []string{`1:{"a":1}`, `1:{"a":1}`, `1:{"b":2}`, `1:{"c":{"a":1}}`}},
+	} {
+		var got []string
+		for _, d := range Split("f", []byte(c.text)) {
+			text, line := d.Lines()
+			got = append(got, fmt.Sprintf("%d:%s", line, text))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q:\n got %q\nwant %q", c.text, got, c.want)
+		}
+	}
+}

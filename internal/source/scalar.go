@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"unicode/utf8"
 
@@ -62,14 +63,10 @@ func (t *Text) rawOffset(n *yaml.Node, offset int) int {
 
 // start returns the offset of a position.
 func (t *Text) start(line, column int) int {
-	i := 0
-	for ; line > 1; line-- {
-		end := bytes.IndexByte(t.text[i:], '\n')
-		if end < 0 {
-			return len(t.text)
-		}
-		i += end + 1
+	if line > len(t.lines) {
+		return len(t.text)
 	}
+	i := t.lines[max(line, 1)-1]
 	for ; column > 1 && i < len(t.text); column-- {
 		_, size := utf8.DecodeRune(t.text[i:])
 		i += size
@@ -133,4 +130,33 @@ func escapeSize(s []byte) int {
 		return 6
 	}
 	return 2
+}
+
+// Item returns the text of the object at a path, from its first line on, with spaces in place of what
+// stands before it there, and that line in the file. text is nil if the object is written in flow
+// style, but not as JSON.
+func (t *Text) Item(path string) (text []byte, line int) {
+	at, value, all := t.Walk(path)
+	if !all || value.Kind != yaml.MappingNode {
+		return nil, 0
+	}
+	rest := t.text[t.start(at.Line, at.Column):]
+	var end int
+	if value.Style&yaml.FlowStyle != 0 {
+		var raw json.RawMessage
+		dec := json.NewDecoder(bytes.NewReader(rest))
+		if dec.Decode(&raw) != nil {
+			return nil, 0
+		}
+		end = int(dec.InputOffset())
+	} else {
+		for l := range bytes.Lines(rest) {
+			words := bytes.TrimLeft(l, " ")
+			if end > 0 && len(bytes.TrimSpace(words)) > 0 && words[0] != '#' && len(l)-len(words) < at.Column-1 {
+				break // the line has less indentation than the object's keys
+			}
+			end += len(l)
+		}
+	}
+	return append(bytes.Repeat([]byte(" "), at.Column-1), rest[:end]...), t.first + at.Line - 1
 }

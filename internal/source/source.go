@@ -33,6 +33,7 @@ type Text struct {
 	first int
 	once  sync.Once
 	root  *yaml.Node // nil if the text is not valid YAML
+	lines []int      // offsets of the lines; set with root
 }
 
 // New returns the text of a document whose first line is line first of its file.
@@ -79,6 +80,11 @@ func (t *Text) parse() {
 	var n yaml.Node
 	if yaml.NewDecoder(bytes.NewReader(t.text)).Decode(&n) == nil && len(n.Content) == 1 {
 		t.root = n.Content[0]
+		start := 0
+		for l := range bytes.Lines(t.text) {
+			t.lines = append(t.lines, start)
+			start += len(l)
+		}
 	}
 }
 
