@@ -90,6 +90,9 @@ type database interface {
 	length(text string) string
 	// concat returns a text after another one.
 	concat(a, b string) string
+	// comparison returns the condition that a string or an integer of a document has its type, and compares to a constant; "" if there is
+	// none that is shorter than the conditions for both.
+	comparison(op string, v, constant value) string
 	// startsWith, endsWith and contains return conditions on texts.
 	startsWith(text, part string) string
 	endsWith(text, part string) string

@@ -156,6 +156,8 @@ func (d mariadb) length(text string) string {
 	return "CAST(CHAR_LENGTH(" + text + ") AS DECIMAL(65, 0))"
 }
 
+func (d mariadb) comparison(op string, v, constant value) string { return "" }
+
 func (d mariadb) concat(a, b string) string { return "CONCAT(" + a + ", " + b + ")" }
 
 func (d mariadb) startsWith(text, part string) string {

@@ -131,6 +131,8 @@ func (d postgres) count(from, condition string) string {
 
 func (d postgres) length(text string) string { return "char_length(" + text + ")::numeric" }
 
+func (d postgres) comparison(op string, v, constant value) string { return "" }
+
 func (d postgres) concat(a, b string) string { return "(" + a + " || " + b + ")" }
 
 func (d postgres) startsWith(text, part string) string {

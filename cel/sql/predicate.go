@@ -118,10 +118,29 @@ func (t *translator) compareTyped(op string, a, b value) truth {
 		left = t.db.bytesOrder(left)
 	}
 	guard := and(a.guard, b.guard)
+	if short := t.shortComparison(op, a, b); short != "" {
+		return truth{yes: short, no: and(guard, left+" "+opposites[op]+" "+b.text)}
+	}
 	if op == "=" {
 		return truth{yes: and(t.contained(a, b), guard, left+" = "+b.text), no: and(guard, left+" <> "+b.text)}
 	}
 	return truth{yes: and(guard, left+" "+op+" "+b.text), no: and(guard, left+" "+opposites[op]+" "+b.text)}
+}
+
+// shortComparison returns the condition that a member compares to a constant, if the dialect has a shorter one than that the member has
+// its type, and compares; "" if not.
+func (t *translator) shortComparison(op string, a, b value) string {
+	if a.isConstant && !b.isConstant {
+		a, b, op = b, a, mirrored[op]
+	}
+	if a.place.base == "" || !b.isConstant || a.kind != b.kind {
+		return ""
+	}
+	short := t.db.comparison(op, a, b)
+	if short == "" {
+		return ""
+	}
+	return and(a.path, short)
 }
 
 // contained returns a condition that follows from the equality of a member and a constant, and that

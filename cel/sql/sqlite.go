@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -185,6 +186,24 @@ func (d sqlite) count(from, condition string) string {
 }
 
 func (d sqlite) length(text string) string { return "length(" + text + ")" }
+
+// comparison looks the member up once or twice, not three times. A text that is no JSON equals only a string. An integer beyond 64 bits is
+// a real number, which equals none, and is above all of them.
+func (d sqlite) comparison(op string, v, constant value) string {
+	switch {
+	case v.kind == stringKind && op == "=" && !strings.HasPrefix(constant.json, `"{`) && !strings.HasPrefix(constant.json, `"[`):
+		return d.bytesOrder(d.scalar(v.place)) + " = " + constant.text
+	case v.kind == intKind && op == "=":
+		return "(" + d.kind(v.place) + " = 'integer' AND " + d.scalar(v.place) + " = " + constant.text + ")"
+	case v.kind == intKind && op == ">=":
+		return "(" + d.kind(v.place) + " = 'integer' AND " + d.scalar(v.place) + " BETWEEN " + constant.text + " AND 9223372036854775807)"
+	case v.kind == intKind && op == ">" && constant.integer == math.MaxInt64:
+		return never
+	case v.kind == intKind && op == ">":
+		return "(" + d.kind(v.place) + " = 'integer' AND " + d.scalar(v.place) + " BETWEEN " + d.integer(constant.integer+1) + " AND 9223372036854775807)"
+	}
+	return ""
+}
 
 func (d sqlite) concat(a, b string) string { return "(" + a + " || " + b + ")" }
 

@@ -33,12 +33,14 @@ type value struct {
 	kind  kind
 	text  string
 	guard string // "" is always
-	place place  // of a value whose type is not known
+	place place  // of a value whose type is not known, and of a string or an integer of a document
+	path  string // of those, the part of the guard that says that the place is there
 	raw   string // SQL that compares with integers as it is, and that an index on a column supports
 	flat  string // the column of a scalar
 	nan   string // the condition that a double is no number, which equals and orders nothing; "" if it always is one
 
 	isConstant bool
+	integer    int64 // of a constant
 
 	// Of a member of the document, the names from the document to it; of a constant, its JSON. They
 	// are for conditions that an index supports.
@@ -109,7 +111,7 @@ func (t *translator) constant(e ast.Expr, v any) (value, error) {
 		}
 		return value{kind: boolKind, text: never}, nil
 	case int64:
-		return value{isConstant: true, kind: intKind, text: t.db.integer(v), json: strconv.FormatInt(v, 10), raw: t.db.rawInteger(v)}, nil
+		return value{isConstant: true, integer: v, kind: intKind, text: t.db.integer(v), json: strconv.FormatInt(v, 10), raw: t.db.rawInteger(v)}, nil
 	case float64:
 		if math.IsInf(v, 0) || math.IsNaN(v) {
 			break
@@ -153,10 +155,10 @@ func (t *translator) scalar(e ast.Expr, o operand) (value, error) {
 	case cel.Bool:
 		return value{kind: boolKind, text: t.db.asBool(o.place), guard: and(o.guard, t.db.hasType(o.place, boolNode))}, nil
 	case cel.String:
-		return value{kind: stringKind, text: t.db.asText(o.place), guard: and(o.guard, t.db.hasType(o.place, stringNode)), names: o.names, column: o.column}, nil
+		return value{kind: stringKind, text: t.db.asText(o.place), guard: and(o.guard, t.db.hasType(o.place, stringNode)), names: o.names, column: o.column, place: o.place, path: o.guard}, nil
 	case cel.Int:
 		text, guard := t.db.asInt(o.place)
-		return value{kind: intKind, text: text, guard: and(o.guard, guard), names: o.names, column: o.column}, nil
+		return value{kind: intKind, text: text, guard: and(o.guard, guard), names: o.names, column: o.column, place: o.place, path: o.guard}, nil
 	}
 	names := map[cel.TypeKind]string{cel.Bytes: "bytes", cel.Timestamp: "timestamp",
 		cel.Duration: "duration", cel.List: "list", cel.Map: "map", cel.Object: "object"}
