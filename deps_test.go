@@ -194,6 +194,7 @@ var modules = map[string]string{
 	"github.com/go-jose/go-jose/v4":        "authn/serviceaccount: signing and verifying tokens",
 	"github.com/google/cel-go":             "cel: parses, type-checks and estimates rules; witness: parses them",
 	"github.com/google/gnostic-models":     "openapi: the protobuf form that kubectl asks for",
+	"github.com/jackc/pgx/v5":              "internal/atrest: PostgreSQL",
 	"github.com/munnerz/goautoneg":         "internal/negotiation: the Accept header as upstream reads it",
 	"github.com/prometheus/client_golang":  "/metrics: api and what counts for it",
 	"github.com/prometheus/client_model":   "internal/series: the labels of a series",

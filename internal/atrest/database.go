@@ -38,11 +38,13 @@ func Open(ctx context.Context, address string, mode Mode) (*Database, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("got the database %q, want sqlite://FILE", address)
+		return nil, fmt.Errorf("got the database %q, want sqlite://FILE or postgres://…", address)
 	case scheme == "sqlite":
 		return openSQLite(ctx, rest, mode)
+	case scheme == "postgres", scheme == "postgresql":
+		return openPostgres(ctx, address, mode)
 	}
-	return nil, fmt.Errorf("got a database %s://, want sqlite://FILE", scheme)
+	return nil, fmt.Errorf("got a database %s://, want sqlite://FILE or postgres://…", scheme)
 }
 
 // openSQLite opens a file.

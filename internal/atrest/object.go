@@ -109,6 +109,8 @@ func Parse(d *jsondoc.Doc, t Text) (*Object, error) {
 		return nil, fmt.Errorf("not an object with apiVersion and kind")
 	case o.Name == "":
 		return nil, fmt.Errorf("the %s has no name", o.Kind)
+	case o.Namespace == "" && metadata.Get("namespace").Exists() && metadata.Get("namespace").Kind() != jsondoc.String:
+		return nil, fmt.Errorf("%s %s: metadata.namespace: got a %s, want a string", o.Kind, o.Name, metadata.Get("namespace").Kind())
 	}
 	if labels := metadata.Get("labels"); labels.Kind() == jsondoc.Object {
 		o.Labels = labels.AppendJSON(nil)

@@ -40,7 +40,7 @@ func newExportCommand() *cobra.Command {
 		Long: `Export makes a database mirror its source: each kind has a table, and each object a row. "keelson query" finds objects there by CEL
 expressions, and every program that knows SQL can read them.
 
-DATABASE is sqlite://FILE; the file is created if it does not exist. The source is one of these:
+DATABASE is sqlite://FILE, which is created if it does not exist, or the URL of a PostgreSQL database, as psql takes it. The source is one of these:
 
   OBJECT...    files of YAML or JSON documents, folders of such files, globs (** matches any number of folders), or "-" for standard
                input.
@@ -71,7 +71,7 @@ then fails after it has written all others.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.to, "to", "", "`URL` of the database: sqlite://FILE")
+	f.StringVar(&o.to, "to", "", "`URL` of the database: sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE")
 	f.StringVar(&o.snapshot, "snapshot", "", "`file` of keelson snapshot save to export")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says where the server is")
 	f.StringVar(&o.context, "context", "", "`name` of the context in it; its current one if there is none")

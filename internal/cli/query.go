@@ -42,7 +42,7 @@ evaluated for each of them, so that the result is the one that a server's evalua
 an error is not selected. If that happens in the part that the database does not evaluate, the number of such objects is printed on
 standard error.
 
-DATABASE is sqlite://FILE. --kind names the kind as Kind, Kind.group or the table; without it, all kinds are searched. The members of
+DATABASE is sqlite://FILE or the URL of a PostgreSQL database. --kind names the kind as Kind, Kind.group or the table; without it, all kinds are searched. The members of
 self have the types of the CustomResourceDefinition in the file of -f, or of that in the database, if the kind is named. Otherwise,
 and for other kinds, they have no types.`,
 		Example: `  keelson query 'self.spec.replicas > 3' --db sqlite://objects.db --kind Widget
@@ -56,7 +56,7 @@ and for other kinds, they have no types.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.db, "db", "", "`URL` of the database: sqlite://FILE")
+	f.StringVar(&o.db, "db", "", "`URL` of the database: sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE")
 	f.StringVar(&o.kind, "kind", "", "kind of the objects, as Kind, Kind.group or the name of its table")
 	f.StringVarP(&o.definition, "filename", "f", "", "`file` with the CustomResourceDefinition of the kind")
 	f.StringVarP(&o.output, "output", "o", "name", "name, yaml or json")

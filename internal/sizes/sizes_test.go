@@ -35,9 +35,10 @@ type program struct {
 // binary would have 9 MB less without go-cmp, which embedded etcd calls in a self-check
 // (VerifyBackendConsistency): because of it, the linker keeps every exported method (go build
 // -ldflags=-dumpdep shows ReflectMethod). It cannot be left out by a build tag, nor by embed in place of
-// etcdserver. The tag grpcnotrace would save 0.3 MB. SQLite, for keelson export and query, is 4.2 MB.
+// etcdserver. The tag grpcnotrace would save 0.3 MB. For keelson export and query, SQLite
+// is 4.2 MB, and the client of PostgreSQL 3.9 MB.
 var programs = []program{
-	{name: "the binary", packages: 810, megabytes: 73},
+	{name: "the binary", packages: 830, megabytes: 78},
 	{name: "cel: one rule", file: "cel/example_test.go", example: "Example", packages: 225, megabytes: 12},
 	{name: "cel: a language", file: "cel/language_example_test.go", example: "ExampleLanguage", packages: 225, megabytes: 12},
 	{name: "validate an object against a definition", file: "crd/example_test.go", example: "ExampleCompile", packages: 395, megabytes: 20},
@@ -91,8 +92,8 @@ func TestPrograms(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Logf("compressed: %.1f MB", float64(packed.Size())/1e6)
-				if packed.Size() > 18e6 {
-					t.Errorf("compressed by xz: %.1f MB, want at most 18", float64(packed.Size())/1e6)
+				if packed.Size() > 19e6 {
+					t.Errorf("compressed by xz: %.1f MB, want at most 19", float64(packed.Size())/1e6)
 				}
 			}
 		})
