@@ -27,13 +27,14 @@ type queryOptions struct {
 	definition string // a file
 	output     string
 	count      bool
+	violations bool
 }
 
 func newQueryCommand() *cobra.Command {
 	o := queryOptions{}
 	cmd := &cobra.Command{
-		Use:   "query EXPR --db DATABASE",
-		Short: "Find the objects of a database for which an expression is true",
+		Use:   "query [EXPR] --db DATABASE",
+		Short: "Find the objects of a database for which an expression is true, or that break rules",
 		Long: `Query prints the objects in a database of "keelson export" for which an expression of the Common Expression Language is true. The
 object is the variable self.
 
@@ -44,15 +45,30 @@ standard error.
 
 DATABASE is sqlite://FILE or the URL of a PostgreSQL database. --kind names the kind as Kind, Kind.group or the table; without it, all kinds are searched. The members of
 self have the types of the CustomResourceDefinition in the file of -f, or of that in the database, if the kind is named. Otherwise,
-and for other kinds, they have no types.`,
+and for other kinds, they have no types.
+
+--violations, in place of an expression, prints the objects that the CustomResourceDefinition in the file of -f does not accept: those
+that break its validation rules or its schema, with the path and the message of each mistake. Objects are pruned and defaulted first,
+as on a server; transition rules do not apply. All objects of the kind are read.`,
 		Example: `  keelson query 'self.spec.replicas > 3' --db sqlite://objects.db --kind Widget
   keelson query 'self.metadata.name.startsWith("web")' --db sqlite://objects.db -o yaml
-  keelson query '!(self.spec.replicas <= 5)' --db sqlite://objects.db -f crds/widgets.yaml --count`,
-		Annotations: page("the objects are printed, if there are any", "the expression or the database cannot be used",
+  keelson query '!(self.spec.replicas <= 5)' --db sqlite://objects.db -f crds/widgets.yaml --count
+  keelson query --violations --db sqlite://objects.db -f crds/widgets.yaml`,
+		Annotations: page("the objects are printed, if there are any; with --violations, there are none", "the expression or the database cannot be used; with --violations, there are objects",
 			"keelson help export, keelson help eval", "docs/sql.md: data at rest"),
-		Args: oneArgument,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case !o.violations:
+				return oneExpression(cmd, args)
+			case len(args) > 0:
+				return &usageError{errors.New("query: got an expression and --violations, want one of them")}
+			case o.definition == "":
+				return &usageError{errors.New("--violations: the CustomResourceDefinition is missing; -f names its file")}
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd, args[0])
+			return o.run(cmd, strings.Join(args, ""))
 		},
 	}
 	f := cmd.Flags()
@@ -61,7 +77,16 @@ and for other kinds, they have no types.`,
 	f.StringVarP(&o.definition, "filename", "f", "", "`file` with the CustomResourceDefinition of the kind")
 	f.StringVarP(&o.output, "output", "o", "name", "name, yaml or json")
 	f.BoolVar(&o.count, "count", false, "print only the number of objects")
+	f.BoolVar(&o.violations, "violations", false, "find the objects that the CustomResourceDefinition of -f does not accept")
 	return cmd
+}
+
+// oneExpression requires one argument.
+func oneExpression(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return &usageError{fmt.Errorf("%s: got %s, want one expression", nameOf(cmd), plural(len(args), "argument"))}
+	}
+	return nil
 }
 
 // run prints the selected objects.
@@ -97,11 +122,16 @@ func (o *queryOptions) run(cmd *cobra.Command, expr string) error {
 			return err
 		}
 	}
-	q := &query{queryOptions: o, db: db, out: out}
 	for _, t := range tables {
 		if !t.Complete {
 			fmt.Fprintf(notes, "keelson: the export of %s is not complete\n", t.Kind)
 		}
+	}
+	q := &query{queryOptions: o, db: db, out: out}
+	if o.violations {
+		return q.findViolations(ctx, tables[0], definition)
+	}
+	for _, t := range tables {
 		if err := q.search(ctx, t, expr, definition); err != nil {
 			return err
 		}
