@@ -409,15 +409,18 @@ func splitJSON(file string, text []byte) []Document {
 	text = withoutSeparators(text)
 	var docs []Document
 	dec := json.NewDecoder(bytes.NewReader(text))
+	line, counted := 1, 0 // the line of the byte at counted
 	for {
 		var raw json.RawMessage
 		err := dec.Decode(&raw)
 		if err == io.EOF {
 			return docs
 		}
-		end := dec.InputOffset()
-		line := 1 + bytes.Count(text[:end-int64(len(raw))], []byte("\n"))
 		if err == nil {
+			end := dec.InputOffset()
+			start := int(end) - len(raw)
+			line += bytes.Count(text[counted:start], []byte("\n"))
+			counted = start
 			docs = append(docs, Document{File: file, Line: line, JSON: raw, text: source.New(lineFrom(text, raw, end), line)})
 			continue
 		}
