@@ -99,20 +99,24 @@ func (s *Server) Identity(ctx context.Context) string {
 	return s.Base.Redacted() + " " + string(namespace.UID)
 }
 
-// Resources returns the kinds that the server lists, each in the preferred version of its group.
-func (s *Server) Resources(ctx context.Context) ([]Resource, error) {
+// Resources returns the kinds that the server lists, each in the preferred version of its group. stale
+// are the paths of versions whose kinds it does not know, because the server behind them does not
+// answer.
+func (s *Server) Resources(ctx context.Context) (all []Resource, stale []string, err error) {
 	const accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-	var all []Resource
 	for _, root := range []string{"api", "apis"} {
 		var list discovery.APIGroupDiscoveryList
 		if err := s.decode(ctx, root, accept, nil, &list); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, g := range list.Items {
 			for _, v := range g.Versions {
 				path := root + "/" + v.Version
 				if g.Name != "" {
 					path = root + "/" + g.Name + "/" + v.Version
+				}
+				if v.Freshness == discovery.DiscoveryFreshnessStale {
+					stale = append(stale, path)
 				}
 				for _, r := range v.Resources {
 					if r.ResponseKind == nil || !slices.Contains(r.Verbs, "list") {
@@ -126,7 +130,7 @@ func (s *Server) Resources(ctx context.Context) ([]Resource, error) {
 			}
 		}
 	}
-	return all, nil
+	return all, stale, nil
 }
 
 // apiVersion returns the apiVersion of the objects.

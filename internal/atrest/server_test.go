@@ -103,6 +103,27 @@ func TestExportContinues(t *testing.T) {
 	}
 }
 
+func TestResources(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api" {
+			fmt.Fprint(w, `{"items":[]}`)
+			return
+		}
+		resource := `{"resource":"widgets","responseKind":{"kind":"Widget"},"verbs":["list","watch"]},{"resource":"reviews","responseKind":{"kind":"Review"},"verbs":["create"]}`
+		fmt.Fprint(w, `{"items":[{"metadata":{"name":"example.com"},"versions":[{"version":"v2","resources":[`+resource+`]},{"version":"v1","resources":[`+resource+`]}]},
+			{"metadata":{"name":"metrics.k8s.io"},"versions":[{"version":"v1","freshness":"Stale"}]}]}`)
+	}))
+	defer s.Close()
+	base, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, stale, err := (&Server{s.Client(), base}).Resources(t.Context())
+	if want := []Resource{{widgets, "v2", true, "apis/example.com/v2/widgets"}}; err != nil || !slices.Equal(all, want) || !slices.Equal(stale, []string{"apis/metrics.k8s.io/v1"}) {
+		t.Error(all, stale, err)
+	}
+}
+
 func TestFollow(t *testing.T) {
 	d, f := openTest(t), &fake{}
 	f.answers = map[string][]string{

@@ -132,7 +132,7 @@ func (o *exportOptions) run(cmd *cobra.Command, paths []string) error {
 	if err := source(); err != nil {
 		return err
 	}
-	if len(o.kinds) == 0 {
+	if len(o.kinds) == 0 && (e.from == nil || len(e.from.stale) == 0) {
 		n, err := e.to.RemoveOthers(e.ctx, e.exported)
 		e.removed += n
 		if err != nil {
@@ -148,7 +148,7 @@ func (o *exportOptions) run(cmd *cobra.Command, paths []string) error {
 	}
 	switch {
 	case e.failed > 0:
-		return fmt.Errorf("%s not exported", plural(e.failed, "kind"))
+		return fmt.Errorf("%s not exported", plural(e.failed, "resource"))
 	case e.refused > 0:
 		return fmt.Errorf("%s not exported", plural(e.refused, "object"))
 	}

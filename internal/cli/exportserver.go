@@ -23,6 +23,7 @@ type serverExport struct {
 	server    *atrest.Server
 	identity  string
 	resources []atrest.Resource
+	stale     []string                      // paths of versions whose kinds are not known now
 	tables    map[atrest.Kind]*atrest.Table // of resources that can be followed
 }
 
@@ -45,7 +46,7 @@ func (e *export) openServer() (func() error, error) {
 	if s.server.Base, _, err = rest.DefaultServerUrlFor(config); err != nil {
 		return nil, err
 	}
-	if s.resources, err = s.server.Resources(e.ctx); err != nil {
+	if s.resources, s.stale, err = s.server.Resources(e.ctx); err != nil {
 		return nil, err
 	}
 	s.identity = s.server.Identity(e.ctx)
@@ -56,6 +57,9 @@ func (e *export) openServer() (func() error, error) {
 // exportServer exports the objects of all kinds. With --follow, it leaves out those whose table can
 // be followed from where it is.
 func (e *export) exportServer() error {
+	for _, path := range e.from.stale {
+		e.fail(fmt.Errorf("%s: the server cannot say which kinds it has; those of an earlier export stay", path))
+	}
 	for _, r := range e.from.resources {
 		if !e.isWanted(r.Kind) {
 			continue
@@ -133,7 +137,7 @@ func (e *export) followServer() error {
 		case <-ctx.Done():
 		case <-ticks.C:
 		}
-		resources, err := e.from.server.Resources(ctx)
+		resources, _, err := e.from.server.Resources(ctx)
 		if err != nil {
 			continue // the watches report that the server does not answer
 		}
