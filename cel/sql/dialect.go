@@ -44,7 +44,7 @@ type database interface {
 	integer(i int64) string
 	rawInteger(i int64) string
 	double(f float64) string
-	// number returns the digits of an integer that is no constant of the expression.
+	// number returns an integer that the translation adds, such as the 1 of a count. It is text, not a parameter.
 	number(i int64) string
 	// member returns the place of a member; false if the dialect cannot name it. A constant name is a constant of the expression, and
 	// becomes a parameter.

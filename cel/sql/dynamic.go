@@ -24,7 +24,7 @@ func elem(schema *cel.Type) *cel.Type {
 	return schema.Elem
 }
 
-// mayHaveMembers returns the condition that asking a value for a member is no error.
+// mayHaveMembers returns the condition that has(value.member) is true or false, not an error.
 func (t *translator) mayHaveMembers(o operand) string {
 	if !isDynamic(o.schema) || !t.x.LenientPresence() {
 		return t.isObject(o)

@@ -37,7 +37,7 @@ type value struct {
 	path  string // of those, the part of the guard that says that the place is there
 	raw   string // SQL that compares with integers as it is, and that an index on a column supports
 	flat  string // the column of a scalar
-	nan   string // the condition that a double is no number, which equals and orders nothing; "" if it always is one
+	nan   string // the condition that a double is NaN, for which every comparison but != is false; "" if it never is
 
 	isConstant bool
 	integer    int64 // of a constant

@@ -82,7 +82,7 @@ func (g generator) anyJSON() string {
 		func() string { return g.array(g.textJSON) }, func() string { return g.object(map[string]func() string{"a": g.textJSON, "b": g.numberJSON}) })()
 }
 
-// doubleJSON returns a number that is no integer in a document.
+// doubleJSON returns a number in JSON that CEL reads as a double.
 func (g generator) doubleJSON() string {
 	return pick(g, "0.5", "1.0", "-0.5", "0.1", "1e300", "5e-324", "1e-400", "0.30000000000000004", "1.5", "9223372036854775808", "9007199254740993.5", "-1e19", "2.00000000000000000001")
 }
