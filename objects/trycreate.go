@@ -20,32 +20,35 @@ const maxTried = 1 << 20
 // between authorization and the answer. agent is the User-Agent, body the object in JSON, and
 // validation how unknown fields are treated.
 //
-// If the object is accepted and there is nothing else to say, TryCreate returns it as the API would.
-// In all other cases ok is false, and the caller sends a request: only the API's answers have
-// warnings, errors and audit annotations.
-func (v *Verbs) TryCreate(ctx context.Context, user *authn.User, agent string, ref Ref, body []byte, validation string) (object []byte, ok bool) {
+// If the object is accepted and there is nothing else to say, TryCreate returns true, and *object is what the API would answer;
+// object may be nil. In all other cases it returns false, and the caller sends a request: only the API's answers have warnings,
+// errors and audit annotations.
+func (v *Verbs) TryCreate(ctx context.Context, user *authn.User, agent string, ref Ref, body []byte, validation string, object *[]byte) (ok bool) {
 	if !fastpath.TryCreate.On() || len(body) > maxTried || !mayTry(&ref) {
-		return nil, false
+		return false
 	}
 	// The API answers a panic with an error.
 	defer func() {
 		if recover() != nil {
-			object, ok = nil, false
+			ok = false
 		}
 	}()
 	d := jsondoc.Get()
 	defer d.Release()
 	warnings, err := ref.Decode(d, &Body{Sent: body, JSON: body}, validation)
 	if err != nil || len(warnings) > 0 {
-		return nil, false
+		return false
 	}
 	var client quietClient
 	out, err := v.Create(ctx, NewCaller(user, agent, &client), ref, d, &meta.WriteOptions{DryRun: true, FieldValidation: validation})
 	defer out.Release()
 	if err != nil || len(out.Warnings) > 0 || client.hasAnnotations || out.Doc == nil || out.View != nil {
-		return nil, false
+		return false
 	}
-	return append(ref.Version.AppendJSON(make([]byte, 0, len(body)+addedRoom), out.Doc), '\n'), true
+	if object != nil {
+		*object = append(ref.Version.AppendJSON(make([]byte, 0, len(body)+addedRoom), out.Doc), '\n')
+	}
+	return true
 }
 
 // addedRoom is the length in bytes of what a create adds to a small object, mostly managedFields.

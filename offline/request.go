@@ -48,6 +48,7 @@ type Request struct {
 	FieldValidation string // of unknown and duplicate fields: Strict, Warn or Ignore; "" stands for Warn
 	User            *User  // nil means an administrator
 	Explain         bool   // say why rules refuse the object
+	VerdictOnly     bool   // the Answer needs no Object, which saves time
 	// Validated, if not nil, receives each object that is validated, before Do returns. The objects are
 	// valid until it returns.
 	Validated func(v *kind.Version, o schema.Validated)
@@ -66,7 +67,7 @@ type User struct {
 type Answer struct {
 	Version         *kind.Version
 	Namespace, Name string // of the object; Namespace is "" in cluster scope
-	// Object is the stored object as JSON; nil if the request was refused, or was a Delete.
+	// Object is the stored object as JSON; nil if the request was refused, was a Delete, or needs no object.
 	Object   []byte
 	Refusal  *metav1.Status // nil if the request was accepted
 	Warnings []string
@@ -108,8 +109,12 @@ func (s *Server) tryCreate(ctx context.Context, q *call) (ok bool) {
 	}
 	s.unused = nil
 	s.local.Asked()
-	object, ok := s.local.TryCreate(ctx, q.answer.Version, q.answer.Namespace, q.Object.JSON, q.fieldValidation())
-	if !ok || s.local.Asked() != "" || len(s.unused) > 0 {
+	var object []byte
+	to := &object
+	if q.VerdictOnly {
+		to = nil
+	}
+	if !s.local.TryCreate(ctx, q.answer.Version, q.answer.Namespace, q.Object.JSON, q.fieldValidation(), to) || s.local.Asked() != "" || len(s.unused) > 0 {
 		return false
 	}
 	q.answer.Object = object
@@ -269,7 +274,7 @@ func (s *Server) send(ctx context.Context, q *call) error {
 	a.Warnings = append(a.Warnings, s.unused...)
 	a.Annotations = byPolicies(s.notes)
 	if w.code < 400 {
-		if q.operation != Delete {
+		if q.operation != Delete && !q.VerdictOnly {
 			a.Object = w.body.Bytes()
 		}
 	} else {

@@ -132,6 +132,7 @@ func FuzzTryCreate(f *testing.F) {
 	for i, text := range triedObjects {
 		f.Add([]byte(text), uint8(i))
 		f.Add([]byte(text), uint8(3*i+1))
+		f.Add([]byte(text), uint8(i|8))
 	}
 	servers := map[bool]*Server{}
 	for _, policies := range []bool{false, true} {
@@ -147,7 +148,7 @@ func FuzzTryCreate(f *testing.F) {
 			return
 		}
 		s := servers[how&1 != 0]
-		r := Request{Operation: Create, Object: &docs[0], FieldValidation: []string{"Strict", "Warn", "Ignore", ""}[how>>1&3]}
+		r := Request{Operation: Create, Object: &docs[0], FieldValidation: []string{"Strict", "Warn", "Ignore", ""}[how>>1&3], VerdictOnly: how>>3&1 != 0}
 		s.alwaysSend = true
 		want, wantErr := s.Do(t.Context(), &r)
 		s.alwaysSend = false
@@ -161,6 +162,9 @@ func FuzzTryCreate(f *testing.F) {
 		// Both refusals are the API's, which may name invalid labels in any order.
 		if want.Refusal != nil && got.Refusal != nil && want.Refusal.Code == got.Refusal.Code {
 			return
+		}
+		if r.VerdictOnly && (want.Object != nil || got.Object != nil) {
+			t.Fatalf("%s: got the objects %s and %s, want none", text, got.Object, want.Object)
 		}
 		maskRandom(want)
 		maskRandom(got)

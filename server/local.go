@@ -105,14 +105,14 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.server.han
 const LocalAgent = "keelson"
 
 // TryCreate makes a dry run of the create of a custom resource by the administrator, without HTTP.
-// namespace is "" in cluster scope. If ok is false, the caller sends a request: see
+// namespace is "" in cluster scope. If it returns false, the caller sends a request: see
 // [objects.Verbs.TryCreate].
-func (l *Local) TryCreate(ctx context.Context, v *kind.Version, namespace string, body []byte, validation string) (object []byte, ok bool) {
+func (l *Local) TryCreate(ctx context.Context, v *kind.Version, namespace string, body []byte, validation string, object *[]byte) bool {
 	if l.guard.byRoles.Load() || l.Kinds().Lookup(v.Kind.Group, v.Kind.Plural) != v.Kind {
-		return nil, false
+		return false
 	}
 	ref := objects.Ref{Kind: v.Kind, Version: v, Namespace: namespace}
-	return l.server.objects.TryCreate(ctx, administrator.User, LocalAgent, ref, body, validation)
+	return l.server.objects.TryCreate(ctx, administrator.User, LocalAgent, ref, body, validation, object)
 }
 
 // Kinds returns the kinds that are served.

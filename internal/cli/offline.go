@@ -17,7 +17,7 @@ import (
 
 // openOffline opens a server with the objects in documents. It returns the verdicts on those that
 // it refuses.
-func openOffline(ctx context.Context, docs []manifest.Document) (*offline.Server, []verdict, error) {
+func openOffline(ctx context.Context, docs []manifest.Document) (*offline.Server, []*verdict, error) {
 	s, err := offline.Open(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -29,7 +29,7 @@ func openOffline(ctx context.Context, docs []manifest.Document) (*offline.Server
 	if err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}
-	var bad []verdict
+	var bad []*verdict
 	for _, r := range refused {
 		bad = append(bad, verdictOf(r.Document, r.Answer, nil))
 	}

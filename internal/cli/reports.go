@@ -26,7 +26,7 @@ func envelopeOf(kind string) envelope { return envelope{"cli.keelson.io/v1", kin
 // validateReport is what keelson validate -o json prints.
 type validateReport struct {
 	envelope
-	Results []verdict          `json:"results"`
+	Results []*verdict         `json:"results"`
 	Skipped []manifest.Skipped `json:"skipped,omitempty"` // texts that are not objects
 	Summary validateCounts     `json:"summary"`
 }

@@ -107,7 +107,7 @@ func catalogueHint(source string) string {
 }
 
 // lookUp adds the kinds of documents that are not defined from the catalogues to a server.
-func (s *definitionSources) lookUp(ctx context.Context, server *offline.Server, docs []manifest.Document) ([]verdict, error) {
+func (s *definitionSources) lookUp(ctx context.Context, server *offline.Server, docs []manifest.Document) ([]*verdict, error) {
 	if len(s.catalogues) == 0 {
 		return nil, nil
 	}
@@ -150,13 +150,13 @@ const maxLookUps = 1000
 
 // addDefinitions adds definitions to a server. Versions of a kind that a catalogue has in several
 // files become one definition.
-func addDefinitions(ctx context.Context, server *offline.Server, docs []manifest.Document) ([]verdict, error) {
+func addDefinitions(ctx context.Context, server *offline.Server, docs []manifest.Document) ([]*verdict, error) {
 	docs, err := crdsource.Merge(docs)
 	if err != nil {
 		return nil, err
 	}
 	refused, _, err := server.Add(ctx, docs)
-	var bad []verdict
+	var bad []*verdict
 	for _, r := range refused {
 		bad = append(bad, verdictOf(r.Document, r.Answer, nil))
 	}

@@ -210,7 +210,7 @@ type validation struct {
 	sources   *definitionSources
 	before    map[offline.Subject]*manifest.Document
 	conflicts map[string]*offline.Conflict // of definitions among the objects, by position of the second one
-	verdicts  []verdict
+	verdicts  []*verdict
 	skipped   []manifest.Skipped // texts that are not objects
 	skipsUsed []atomic.Bool      // which of the kinds to skip some object has
 }
@@ -260,7 +260,7 @@ func (v *validation) open(ctx context.Context, deciding, olds []manifest.Documen
 const manyObjects = 1000
 
 // openOne opens one server. It returns the verdicts on deciding objects that it refuses.
-func (v *validation) openOne(ctx context.Context, deciding, among []manifest.Document, objects [][]manifest.Document) (*offline.Server, []verdict, error) {
+func (v *validation) openOne(ctx context.Context, deciding, among []manifest.Document, objects [][]manifest.Document) (*offline.Server, []*verdict, error) {
 	s, refused, err := openOffline(ctx, deciding)
 	if err != nil {
 		return nil, nil, err
@@ -272,7 +272,7 @@ func (v *validation) openOne(ctx context.Context, deciding, among []manifest.Doc
 			err = s.Assume(ctx, all)
 		}
 		if err == nil {
-			var more []verdict
+			var more []*verdict
 			more, err = v.sources.lookUp(ctx, s, all)
 			refused = append(refused, more...)
 		}
@@ -302,7 +302,7 @@ func (v *validation) setAside(docs []manifest.Document) []manifest.Document {
 // judgeAll adds a verdict for each object. A server answers one request at a time, so that each
 // has a part of the objects.
 func (v *validation) judgeAll(ctx context.Context, docs []manifest.Document, notes io.Writer) error {
-	out := make([]verdict, len(docs))
+	out := make([]*verdict, len(docs))
 	wait := newCounter(notes, "validated", len(docs))
 	defer wait.done()
 	var next atomic.Int64
@@ -328,7 +328,7 @@ func (v *validation) judgeAll(ctx context.Context, docs []manifest.Document, not
 }
 
 // judge returns the verdict of a server on an object.
-func (v *validation) judge(ctx context.Context, server *offline.Server, d manifest.Document) verdict {
+func (v *validation) judge(ctx context.Context, server *offline.Server, d manifest.Document) *verdict {
 	if why := v.skips(server, d); why != "" {
 		out := verdictOf(d, nil, nil)
 		out.Skipped = why
@@ -338,14 +338,14 @@ func (v *validation) judge(ctx context.Context, server *offline.Server, d manife
 	if err != nil {
 		return verdictOf(d, nil, err)
 	}
-	r := &offline.Request{Operation: v.operation, Object: &d, Namespace: v.namespace, Subresource: v.subresource, FieldValidation: v.fieldValidation, User: v.user, Explain: v.explain}
+	r := &offline.Request{Operation: v.operation, Object: &d, Namespace: v.namespace, Subresource: v.subresource, FieldValidation: v.fieldValidation, User: v.user, Explain: v.explain, VerdictOnly: true}
 	if len(v.before) > 0 && (v.operation == "" || v.operation == offline.Update) {
 		r.Old = v.before[offline.SubjectOf(d, v.namespace)]
 	}
 	answer, err := server.Do(ctx, r)
 	out := verdictOf(d, answer, err)
 	if answer != nil && answer.Refusal != nil && answer.Refusal.Code == http.StatusBadRequest {
-		v.further(ctx, server, &out, *r, answer)
+		v.further(ctx, server, out, *r, answer)
 	}
 	out.explainPlaceholders(d)
 	switch c := v.conflictOf(d); {

@@ -58,8 +58,8 @@ const (
 )
 
 // verdictOf converts an answer to a verdict. err says why there is no answer.
-func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
-	v := verdict{File: d.File, Line: d.Line, doc: d, Valid: true, Findings: []lint.Finding{}}
+func verdictOf(d manifest.Document, a *offline.Answer, err error) *verdict {
+	v := &verdict{File: d.File, Line: d.Line, doc: d, Valid: true, Findings: []lint.Finding{}}
 	if a != nil {
 		v.APIVersion, v.Kind, v.Namespace, v.Name = a.Version.APIVersion(), a.Version.Kind.Name, a.Namespace, a.Name
 	} else if s := offline.SubjectOf(d, ""); s.Kind != "" {
@@ -133,8 +133,7 @@ func ruleOf(c metav1.StatusCause) string {
 // drop removes the findings that the settings suppress or the baseline has. An object is valid without
 // other errors.
 func (v *validation) drop(filter *settings.Filter) {
-	for i := range v.verdicts {
-		one := &v.verdicts[i]
+	for _, one := range v.verdicts {
 		before := len(one.Findings)
 		one.Findings = slices.DeleteFunc(one.Findings, func(f lint.Finding) bool {
 			return filter.Drops(settings.Entry{ID: f.ID, File: one.File, Object: one.subject(), Path: f.Path})
@@ -283,7 +282,7 @@ func (v *validation) printJSON(out io.Writer) error {
 	valid, invalid, skipped := v.counts()
 	verdicts := v.verdicts
 	if v.quiet {
-		verdicts = slices.DeleteFunc(slices.Clone(verdicts), func(one verdict) bool { return one.Valid })
+		verdicts = slices.DeleteFunc(slices.Clone(verdicts), func(one *verdict) bool { return one.Valid })
 	}
 	return printJSON(out, validateReport{envelopeOf("ValidateReport"), verdicts, v.skipped,
 		validateCounts{Valid: valid, Invalid: invalid, Skipped: skipped, NotObjects: len(v.skipped)}})
@@ -383,7 +382,7 @@ const maxPlaces = 5
 
 // printUnknown writes a line for all objects of an unknown kind.
 func (v *validation) printUnknown(b *strings.Builder, group []int, paint func(code, text string) string) {
-	first := &v.verdicts[group[0]]
+	first := v.verdicts[group[0]]
 	var places []string
 	for _, i := range group[:min(len(group), maxPlaces)] {
 		places = append(places, fmt.Sprintf("%s:%d", v.verdicts[i].File, v.verdicts[i].Line))

@@ -3,7 +3,6 @@ package source
 import (
 	"bytes"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -118,6 +117,17 @@ func mayHaveBooleanKeys(text []byte) bool {
 	}
 }
 
+// beforeWord and lastOfWord have the bytes before one of the words, and the last ones of the words.
+var beforeWord, lastOfWord = setOf(" \n\t{,?-"), setOf("yYnNsSoOfFeE")
+
+// setOf returns a set of bytes.
+func setOf(bytes string) (set [256]bool) {
+	for i := range len(bytes) {
+		set[bytes[i]] = true
+	}
+	return set
+}
+
 // isWordLast reports whether a text ends with one of the words, and spaces after it.
 func isWordLast(text []byte) bool {
 	end := len(text)
@@ -125,9 +135,9 @@ func isWordLast(text []byte) bool {
 		end--
 	}
 	start := end
-	for start > 0 && strings.IndexByte(" \n\t{,?-", text[start-1]) < 0 {
+	for start > 0 && !beforeWord[text[start-1]] {
 		// Nearly all keys end with other letters, or are longer.
-		if start == end && strings.IndexByte("yYnNsSoOfFeE", text[start-1]) < 0 || end-start == len("False") {
+		if start == end && !lastOfWord[text[start-1]] || end-start == len("False") {
 			return false
 		}
 		start--
