@@ -168,6 +168,53 @@ func TestContinue(t *testing.T) {
 	list("another", "") // its resource versions and tokens mean nothing there
 }
 
+// TestTwoExports holds that of two exports to one table, the one that began first fails, and that the
+// other one is complete.
+func TestTwoExports(t *testing.T) {
+	address := "sqlite://" + filepath.Join(t.TempDir(), "a.db")
+	begin := func() (*Database, *List) {
+		d, err := Open(t.Context(), address, Write)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		l, err := d.List(t.Context(), widgets, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d, l
+	}
+	object := func(name string) []*Object {
+		o, err := Parse(&jsondoc.Doc{}, Text{JSON: []byte(widget(name, "{}"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []*Object{o}
+	}
+	_, first := begin()
+	if _, err := first.Write(t.Context(), object("a"), "", ""); err != nil {
+		t.Fatal(err)
+	}
+	d, second := begin()
+	if _, err := second.Write(t.Context(), object("b"), "", ""); err != nil {
+		t.Fatal(err)
+	}
+	const want = "another export has begun to write the objects of Widget.example.com; this one stops"
+	_, err := first.Write(t.Context(), object("c"), "", "")
+	if err == nil || !strings.HasSuffix(err.Error(), want) || !IsDatabaseError(err) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if _, err := first.Finish(t.Context()); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if n, err := second.Finish(t.Context()); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	if names, _ := selected(t, d, "true"); !slices.Equal(names, []string{"b"}) {
+		t.Error(names)
+	}
+}
+
 func TestTableNames(t *testing.T) {
 	for k, want := range map[Kind]string{
 		{"", "ConfigMap"}:                          "configmap",

@@ -2,6 +2,7 @@ package atrest
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ type Database struct {
 	db      *sql.DB
 	dialect dialect
 	name    string // as errors show it, without a password
+	writer  string // identifies this export among those that write to the database; "" if it is only read
 }
 
 // Mode says what a database is opened for.
@@ -91,6 +93,7 @@ func openSQLite(ctx context.Context, file string, mode Mode) (*Database, error) 
 func (d *Database) begin(ctx context.Context, mode Mode) error {
 	err := func() error {
 		if mode == Write {
+			d.writer = rand.Text()
 			for _, statement := range d.dialect.bookkeeping() {
 				if _, err := d.db.ExecContext(ctx, statement); err != nil {
 					return d.named(err)
@@ -194,14 +197,30 @@ func (d *Database) Tables(ctx context.Context) ([]*Table, error) {
 	return list, d.named(rows.Err())
 }
 
-// save writes the entry of a table.
+// save writes the entry of a table. It fails if another export has claimed the table.
 func (d *Database) save(ctx context.Context, tx *sql.Tx, t *Table) error {
-	_, err := tx.ExecContext(ctx, d.dialect.numbered("UPDATE keelson_kinds SET version = ?, complete = ?, resource_version = ?, source = ?, list_version = ?, list_token = ? WHERE table_name = ?"),
-		t.Version, t.Complete, t.ResourceVersion, t.source, t.listVersion, t.listToken, t.Name)
+	result, err := tx.ExecContext(ctx, d.dialect.numbered("UPDATE keelson_kinds SET version = ?, complete = ?, resource_version = ?, source = ?, list_version = ?, list_token = ? WHERE table_name = ? AND writer = ?"),
+		t.Version, t.Complete, t.ResourceVersion, t.source, t.listVersion, t.listToken, t.Name, d.writer)
+	if err != nil {
+		return err
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		return fmt.Errorf("another export has begun to write the objects of %s; this one stops", t.Kind)
+	}
 	return err
 }
 
-// table returns the table of a kind. It creates the table if there is none.
+// claim makes this export the only one that may write a table: the one that begins last. It waits for
+// a transaction of another export, whose next one fails.
+func (d *Database) claim(ctx context.Context, t *Table) error {
+	return d.transact(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, d.dialect.numbered("UPDATE keelson_kinds SET writer = ? WHERE table_name = ?"), d.writer, t.Name)
+		return err
+	})
+}
+
+// table returns the table of a kind, and claims it. It creates the table if there is none.
 func (d *Database) table(ctx context.Context, k Kind) (*Table, error) {
 	all, err := d.Tables(ctx)
 	if err != nil {
@@ -210,7 +229,7 @@ func (d *Database) table(ctx context.Context, k Kind) (*Table, error) {
 	names := map[string]bool{}
 	for _, t := range all {
 		if t.Kind == k {
-			return t, nil
+			return t, d.claim(ctx, t)
 		}
 		names[t.Name] = true
 	}
@@ -219,7 +238,7 @@ func (d *Database) table(ctx context.Context, k Kind) (*Table, error) {
 		if _, err := tx.ExecContext(ctx, d.dialect.createTable(t.Name)); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, d.dialect.numbered("INSERT INTO keelson_kinds (api_group, kind, table_name) VALUES (?, ?, ?)"), k.Group, k.Kind, t.Name)
+		_, err := tx.ExecContext(ctx, d.dialect.numbered("INSERT INTO keelson_kinds (api_group, kind, table_name, writer) VALUES (?, ?, ?, ?)"), k.Group, k.Kind, t.Name, d.writer)
 		return err
 	})
 }

@@ -18,6 +18,8 @@ type dialect interface {
 	bookkeeping() []string
 	// createTable returns the statement that creates the table of a kind.
 	createTable(name string) string
+	// text returns the expression for the JSON of a document.
+	text() string
 	// tableExists returns the query for the number of tables with a name.
 	tableExists(name string) string
 	// write inserts objects, or updates the rows that they have. Refused objects are not written.
@@ -39,6 +41,7 @@ func bookkeeping(text string) []string {
 	complete BOOLEAN NOT NULL DEFAULT FALSE,
 	resource_version ` + text + ` NOT NULL DEFAULT '',
 	source ` + text + ` NOT NULL DEFAULT '',
+	writer ` + text + ` NOT NULL DEFAULT '',
 	list_version ` + text + ` NOT NULL DEFAULT '',
 	list_token ` + text + ` NOT NULL DEFAULT '',
 	PRIMARY KEY (api_group, kind)

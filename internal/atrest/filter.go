@@ -62,7 +62,7 @@ func (d *Database) Select(ctx context.Context, t *Table, filter *Filter, f func(
 	if filter.where != "" {
 		where = " WHERE " + filter.where
 	}
-	rows, err := d.db.QueryContext(ctx, `SELECT namespace, name, doc FROM "`+t.Name+`"`+where+" ORDER BY namespace, name", filter.args...)
+	rows, err := d.db.QueryContext(ctx, "SELECT namespace, name, "+d.dialect.text()+` FROM "`+t.Name+`"`+where+" ORDER BY namespace, name", filter.args...)
 	if err != nil {
 		return n, d.named(err)
 	}

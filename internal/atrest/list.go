@@ -159,6 +159,9 @@ func (d *Database) Apply(ctx context.Context, t *Table, changes []Change, resour
 // Clear removes all rows of a kind that its source no longer has, and returns their number.
 func (d *Database) Clear(ctx context.Context, t *Table) (removed int64, err error) {
 	l := &List{d: d, table: t}
+	if err := d.claim(ctx, t); err != nil {
+		return 0, err
+	}
 	if err := l.Restart(ctx); err != nil {
 		return 0, err
 	}

@@ -68,6 +68,8 @@ func (postgres) createTable(name string) string {
 )`
 }
 
+func (postgres) text() string { return "doc" }
+
 func (postgres) tableExists(name string) string {
 	return "SELECT count(*) FROM pg_catalog.pg_class WHERE relname = '" + name + "' AND relkind IN ('r', 'p') AND pg_catalog.pg_table_is_visible(oid)"
 }

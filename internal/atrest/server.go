@@ -206,7 +206,7 @@ func (s *Server) Followable(ctx context.Context, d *Database, r Resource, source
 	}
 	for _, t := range tables {
 		if t.Kind == r.Kind && t.Complete && t.source == source && cmp.Or(t.ResourceVersion, "0") != "0" {
-			return t, nil
+			return t, d.claim(ctx, t)
 		}
 	}
 	return nil, nil
