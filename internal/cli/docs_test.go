@@ -90,23 +90,6 @@ func TestExampleOfTheExplainPage(t *testing.T) {
 	}
 }
 
-// TestExampleOfTheSQLPage holds that docs/sql.md shows the commands that the script export.txtar runs.
-func TestExampleOfTheSQLPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/sql.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	script, err := os.ReadFile("testdata/export.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, want, _ := strings.Cut(string(script), "-- tour.sh --\n")
-	want, _, _ = strings.Cut(want, "-- tour.txt --\n")
-	if !strings.Contains(string(page), "```sh\n"+want+"```") {
-		t.Errorf("docs/sql.md does not show\n%s", want)
-	}
-}
-
 // TestUsagesOfFlags holds that each usage names at most one value in backquotes: the help shows what is between the first two.
 func TestUsagesOfFlags(t *testing.T) {
 	var check func(cmd *cobra.Command)

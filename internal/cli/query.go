@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -199,13 +200,45 @@ func typeOf(definition *apiextv1.CustomResourceDefinition, version string) (*cel
 	if found == nil || found.Schema == nil {
 		return nil, nil
 	}
-	text, err := json.Marshal(found.Schema.OpenAPIV3Schema)
+	schema := *found.Schema.OpenAPIV3Schema
+	schema.Properties = maps.Clone(schema.Properties)
+	if schema.Properties == nil {
+		schema.Properties = map[string]apiextv1.JSONSchemaProps{}
+	}
+	var own map[string]apiextv1.JSONSchemaProps
+	if err := json.Unmarshal([]byte(resourceMembers), &own); err != nil {
+		return nil, err
+	}
+	maps.Copy(schema.Properties, own)
+	text, err := json.Marshal(&schema)
 	if err != nil {
 		return nil, err
 	}
-	t, err := cel.TypeOfSchema(text, true)
+	t, err := cel.TypeOfSchema(text, false)
 	return t, manifest.Explain(err)
 }
+
+// resourceMembers has the schemas of apiVersion, kind and metadata. Rules of a CRD see only the names
+// in metadata; a query sees all.
+const resourceMembers = `{
+	"apiVersion": {"type": "string"},
+	"kind": {"type": "string"},
+	"metadata": {"type": "object", "properties": {
+		"name": {"type": "string"}, "generateName": {"type": "string"}, "namespace": {"type": "string"},
+		"uid": {"type": "string"}, "resourceVersion": {"type": "string"}, "generation": {"type": "integer"},
+		"creationTimestamp": {"type": "string", "format": "date-time"}, "deletionTimestamp": {"type": "string", "format": "date-time"},
+		"deletionGracePeriodSeconds": {"type": "integer"},
+		"labels": {"type": "object", "additionalProperties": {"type": "string"}},
+		"annotations": {"type": "object", "additionalProperties": {"type": "string"}},
+		"finalizers": {"type": "array", "items": {"type": "string"}},
+		"ownerReferences": {"type": "array", "items": {"type": "object", "properties": {
+			"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "name": {"type": "string"}, "uid": {"type": "string"},
+			"controller": {"type": "boolean"}, "blockOwnerDeletion": {"type": "boolean"}}}},
+		"managedFields": {"type": "array", "items": {"type": "object", "properties": {
+			"apiVersion": {"type": "string"}, "manager": {"type": "string"}, "operation": {"type": "string"}, "subresource": {"type": "string"},
+			"fieldsType": {"type": "string"}, "time": {"type": "string", "format": "date-time"},
+			"fieldsV1": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}}
+}`
 
 // query is a run of the command.
 type query struct {
