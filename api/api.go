@@ -182,11 +182,10 @@ func (h *Handler) Stop() {
 	h.stop()
 }
 
-// step is one thing that happens to every request. A step that answers the
-// request itself returns true.
+// step is one thing that happens to every request. With an error, it is the last one.
 type step struct {
 	name string
-	do   func(q *request) (done bool, err error)
+	do   func(q *request) error
 }
 
 // steps is what happens to every request, in order.
@@ -289,12 +288,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	*q = request{h: h, w: w, r: r, ctx: r.Context(), began: start}
 	defer q.finish(start)
 	for i := range steps {
-		done, err := steps[i].do(q)
-		if err != nil {
+		if err := steps[i].do(q); err != nil {
 			q.fail(err)
-			return
-		}
-		if done {
 			return
 		}
 	}
@@ -352,7 +347,7 @@ func (q *request) complete() {
 var noCache = []string{"no-cache, private"}
 
 // auditID names the request, by the client's name for it if there is one.
-func auditID(q *request) (bool, error) {
+func auditID(q *request) error {
 	h := q.w.Header()
 	if id := q.r.Header["Audit-Id"]; len(id) > 0 && id[0] != "" {
 		h["Audit-Id"] = id[:1]
@@ -360,17 +355,17 @@ func auditID(q *request) (bool, error) {
 		h["Audit-Id"] = []string{newAuditID()}
 	}
 	h["Cache-Control"] = noCache
-	return false, nil
+	return nil
 }
 
 // requestInfo reads off the URL what is asked for.
-func requestInfo(q *request) (bool, error) {
+func requestInfo(q *request) error {
 	if q.r.URL.RawQuery != "" {
 		q.query = q.r.URL.Query()
 	}
 	q.info = parseInfo(q.r, q.query)
 	q.long = q.longRunning()
-	return false, nil
+	return nil
 }
 
 // longRunning reports whether a request may go on for as long as its client
@@ -387,9 +382,9 @@ func (in *info) longRunning() bool {
 const writeTimeout = 34 * time.Second
 
 // deadline limits the duration of the request, unless it is long-running.
-func deadline(q *request) (bool, error) {
+func deadline(q *request) error {
 	if q.long {
-		return false, nil
+		return nil
 	}
 	limit := q.h.Timeout
 	q.flow.wait = limit / queueWait
@@ -400,7 +395,7 @@ func deadline(q *request) (bool, error) {
 	if text := q.query.Get("timeout"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return false, status.BadRequest("invalid timeout specified in the request URL - %s", err)
+			return status.BadRequest("invalid timeout specified in the request URL - %s", err)
 		}
 		if d > 0 && d < limit {
 			limit = d
@@ -410,5 +405,5 @@ func deadline(q *request) (bool, error) {
 		}
 	}
 	q.ctx, q.cancel = context.WithTimeout(q.ctx, limit)
-	return false, nil
+	return nil
 }

@@ -16,23 +16,23 @@ import (
 // This file is what is recorded of requests. Without auditing it does nothing.
 
 // record begins the record of a request whose sender is known.
-func record(q *request) (bool, error) {
+func record(q *request) error {
 	if q.h.Audit == nil {
-		return false, nil
+		return nil
 	}
 	q.audit = q.h.Audit.Start(q.r, q.w.Header()["Audit-Id"][0], q.began, q.attributes(), q.long)
 	if q.audit == nil {
-		return false, nil
+		return nil
 	}
 	if !q.audit.Received() {
 		q.audit = nil // what came of it could not be kept either
-		return false, status.Internal(errors.New("failed to store audit event"))
+		return status.Internal(errors.New("failed to store audit event"))
 	}
 	for key, value := range q.authenticated.annotations {
 		q.audit.Annotate(key, value)
 	}
 	q.audit.Took("authentication", q.authenticated.took)
-	return false, nil
+	return nil
 }
 
 // recordStranger records a request whose sender is not known. It has one stage

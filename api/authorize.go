@@ -18,7 +18,7 @@ import (
 // This file is whether the user may do what a request asks for.
 
 // authorize asks whether the user may do what the request asks for.
-func authorize(q *request) (bool, error) {
+func authorize(q *request) error {
 	began := time.Now()
 	a := q.attributes()
 	if q.info.snapshot {
@@ -33,13 +33,12 @@ func authorize(q *request) (bool, error) {
 	q.recordDecision(began)
 	switch {
 	case q.decided.Decision == authz.Allow:
-		return false, nil
+		return nil
 	case q.decided.Err != nil:
 		q.h.logger.Warn("authorization is undecided", "path", a.Path, "user", a.User.Name, "error", q.decided.Err)
-		q.undecided(q.decided.Err)
-		return true, nil
+		return q.undecided(q.decided.Err)
 	}
-	return false, q.refused(a, q.decided.Reason)
+	return q.refused(a, q.decided.Reason)
 }
 
 // decide asks the authorizers about the request.
@@ -85,10 +84,10 @@ func (q *request) attributes() *authz.Attributes {
 	return &q.attrs
 }
 
-// undecided answers that the authorizers could not decide.
-func (q *request) undecided(err error) {
+// undecided refuses a request about which the authorizers could not decide.
+func (q *request) undecided(err error) error {
 	body := fmt.Sprintf("Internal Server Error: %q: %v", q.r.RequestURI, err)
-	q.plain(http.StatusInternalServerError, harmless.Replace(body)+"\n")
+	return plainError{http.StatusInternalServerError, harmless.Replace(body) + "\n"}
 }
 
 var noSniff = []string{"nosniff"}

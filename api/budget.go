@@ -34,10 +34,13 @@ type readers struct {
 	turn *list.Element // the place in the budget's blocked; nil if the user is not there
 }
 
-// waiter is a reader that waits.
+// waiter is a reader that has asked for bytes.
 type waiter struct {
-	n   int64
-	let chan struct{} // closed when the reader has its bytes
+	budget *budget
+	user   string
+	n      int64
+	line   *list.Element // its place in the user's line
+	let    chan struct{} // closed when the reader has its bytes
 }
 
 // newBudget returns a budget of most bytes, of which one user gets at most share.
@@ -45,52 +48,69 @@ func newBudget(most, share int64) *budget {
 	return &budget{most: most, share: share, users: map[string]*readers{}}
 }
 
-// acquire waits until a user may have n bytes, and returns the number to pass to release. That
-// number is at most one share, so that the largest object can still be read. If waits is not nil,
-// acquire calls it before it waits. If ctx ends first, acquire returns its error.
-func (b *budget) acquire(ctx context.Context, user string, n int64, waits func()) (int64, error) {
-	n = min(n, b.share)
+// acquire waits until a user may have n bytes, and returns the number to pass to release. If ctx ends
+// first, acquire returns its error.
+func (b *budget) acquire(ctx context.Context, user string, n int64) (int64, error) {
+	w := b.ask(user, n)
+	if err := w.wait(ctx); err != nil {
+		return 0, err
+	}
+	return w.n, nil
+}
+
+// ask puts a reader that wants n bytes in line. The number to pass to release is that of the waiter:
+// at most one share, so that the largest object can still be read. If the waiter is not ready, its
+// wait must be called.
+func (b *budget) ask(user string, n int64) *waiter {
+	w := &waiter{budget: b, user: user, n: min(n, b.share), let: make(chan struct{})}
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	u := b.users[user]
 	if u == nil {
 		u = &readers{}
 		b.users[user] = u
 	}
-	w := &waiter{n: n, let: make(chan struct{})}
-	at := u.line.PushBack(w)
+	w.line = u.line.PushBack(w)
 	b.waiting++
 	if u.line.Len() == 1 {
 		b.block(u)
 		b.admit()
 	}
-	b.mu.Unlock()
+	return w
+}
+
+// isReady reports whether the reader has its bytes.
+func (w *waiter) isReady() bool {
 	select {
 	case <-w.let:
-		return n, nil
+		return true
 	default:
+		return false
 	}
-	if waits != nil {
-		waits()
-	}
+}
+
+// wait waits for the bytes. If ctx ends first, it returns the context's error, and the reader never
+// gets them.
+func (w *waiter) wait(ctx context.Context) error {
 	select {
 	case <-w.let:
-		return n, nil
+		return nil
 	case <-ctx.Done():
 	}
+	b := w.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	select {
-	case <-w.let:
-		return n, nil // at the last moment
-	default:
+	if w.isReady() {
+		return nil // at the last moment
 	}
-	u.line.Remove(at)
+	u := b.users[w.user]
+	u.line.Remove(w.line)
 	b.waiting--
 	b.unblock(u)
 	b.block(u) // others may have waited for this one
 	b.admit()
-	b.forget(user, u)
-	return 0, ctx.Err()
+	b.forget(w.user, u)
+	return ctx.Err()
 }
 
 // block puts a user in line. The user's share has room for its next reader. The caller holds the

@@ -47,10 +47,10 @@ func ConnectionOf(ctx context.Context) Connection {
 }
 
 // admitConnection asks the HTTP server whether the connection may stay, now that its user is known.
-func admitConnection(q *request) (bool, error) {
+func admitConnection(q *request) error {
 	c := ConnectionOf(q.ctx)
 	if c == nil {
-		return false, nil
+		return nil
 	}
 	caller := Caller{
 		User:          q.payer(),
@@ -63,8 +63,7 @@ func admitConnection(q *request) (bool, error) {
 		q.w.Header().Set("Connection", "close")
 	case Refused:
 		q.w.Header().Set("Connection", "close")
-		q.tooMany()
-		return true, nil
+		return tooMany{1}
 	}
-	return false, nil
+	return nil
 }

@@ -32,8 +32,8 @@ func TestDeadline(t *testing.T) {
 		r := httptest.NewRequest(test.method, test.target, nil)
 		q := &request{h: h, r: r, ctx: context.Background()}
 		began := time.Now()
-		for _, step := range []func(*request) (bool, error){requestInfo, deadline} {
-			if _, err := step(q); err != nil {
+		for _, step := range []func(*request) error{requestInfo, deadline} {
+			if err := step(q); err != nil {
 				t.Fatalf("%s %s: %v", test.method, test.target, err)
 			}
 		}

@@ -50,11 +50,11 @@ func (q *request) classify() bool {
 	return true
 }
 
-// enterFlow acquires the request's seats. If there are none, it answers 429 and reports false.
-// Probes do not wait: concurrent probes share one run of their checks.
-func (q *request) enterFlow() bool {
-	if q.isProbe() {
-		return true
+// enterFlow acquires the request's seats. If there are none, the error is tooMany. Probes do not wait:
+// concurrent probes share one run of their checks.
+func (q *request) enterFlow() error {
+	if q.inSlot || q.isProbe() {
+		return nil
 	}
 	wait := q.flow.wait
 	if wait == 0 {
@@ -63,14 +63,13 @@ func (q *request) enterFlow() bool {
 	ok, waited := q.flow.ticket.Enter(q.ctx, q.work(), min(wait, longestWait))
 	q.flow.waited += waited
 	if !ok {
-		q.tooManyFor(q.flow.ticket.RetryAfter())
-		return false
+		return tooMany{q.flow.ticket.RetryAfter()}
 	}
 	q.inSlot = true
 	if q.long && q.flow.unwatch == nil {
 		q.flow.unwatch = q.h.Flow.Watch(&q.flow.request, q.watchesNode())
 	}
-	return true
+	return nil
 }
 
 // work estimates the request's work.

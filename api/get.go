@@ -103,19 +103,18 @@ func revision(version string) (uint64, error) {
 
 // waitFor waits until the cache is not older than rev.
 func (q *request) waitFor(rev uint64) error {
-	held := q.inSlot
-	if held && uint64(q.res.Snapshot().Rev()) < rev {
-		q.leave() // the request waits for writes of others
+	wait := func() error {
+		err := q.res.WaitFor(q.ctx, int64(min(rev, math.MaxInt64)))
+		var future *store.FutureError
+		if errors.As(err, &future) {
+			return status.TooLargeRV(rev, uint64(future.Current))
+		}
+		return objects.StoreError(err)
 	}
-	err := q.res.WaitFor(q.ctx, int64(min(rev, math.MaxInt64)))
-	if held && !q.enter() {
-		return errAnswered
+	if uint64(q.res.Snapshot().Rev()) >= rev {
+		return wait()
 	}
-	var future *store.FutureError
-	if errors.As(err, &future) {
-		return status.TooLargeRV(rev, uint64(future.Current))
-	}
-	return objects.StoreError(err)
+	return q.wait(wait) // for writes of others
 }
 
 // sendStored answers with an object as the cache has it.

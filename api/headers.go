@@ -16,34 +16,32 @@ const (
 )
 
 // countHeaders admits a request if its headers fit beside those of all others.
-func countHeaders(q *request) (bool, error) {
+func countHeaders(q *request) error {
 	n := headerSize(q.r)
 	if n <= smallHeader {
-		return false, nil
+		return nil
 	}
 	if !q.h.largeHeaders.acquire("", n, false) {
 		forgetHeaders(q.r)
 		q.closeAfter()
-		q.tooMany()
-		return true, nil
+		return tooMany{1}
 	}
 	q.headers = n
-	return false, nil
+	return nil
 }
 
 // countUsersHeaders admits a request if its headers fit into its user's share. Until the user is
 // known, no share is charged.
-func countUsersHeaders(q *request) (bool, error) {
+func countUsersHeaders(q *request) error {
 	if q.headers == 0 {
-		return false, nil
+		return nil
 	}
 	if !q.h.largeHeaders.move("", q.payer(), q.headers) {
 		forgetHeaders(q.r)
-		q.tooMany()
-		return true, nil
+		return tooMany{1}
 	}
 	q.headersPayer = q.payer()
-	return false, nil
+	return nil
 }
 
 // headerSize returns the memory for the header of a request, URL included.

@@ -13,7 +13,7 @@ import (
 // This file authenticates requests.
 
 // authenticate finds the user.
-func authenticate(q *request) (bool, error) {
+func authenticate(q *request) error {
 	began := time.Now()
 	response, err := q.h.Authn.Authenticate(q.r, q.h.Audiences)
 	if err == nil && response != nil && len(response.Audiences) > 0 && len(q.h.Audiences) > 0 &&
@@ -28,7 +28,7 @@ func authenticate(q *request) (bool, error) {
 		}
 		q.recordStranger()
 		q.closeAfter()
-		return false, status.Unauthorized("Unauthorized")
+		return status.Unauthorized("Unauthorized")
 	}
 	q.warn(response.Warnings...)
 	q.user = response.User
@@ -36,7 +36,7 @@ func authenticate(q *request) (bool, error) {
 		q.closeAfter()
 	}
 	q.authenticated = authentication{response.Annotations, time.Since(began)}
-	return false, nil
+	return nil
 }
 
 // closeAfter ends an HTTP/2 connection with this answer. A client that is not authenticated must
@@ -55,23 +55,23 @@ type authentication struct {
 
 // impersonate makes the request another user's, if its headers ask for that
 // and the user may be that one.
-func impersonate(q *request) (bool, error) {
+func impersonate(q *request) error {
 	wanted, err := impersonation.Wanted(q.r.Header)
 	if err != nil {
 		q.w.Header()["X-Content-Type-Options"] = noSniff
 	}
 	if wanted == nil || err != nil {
-		return false, err
+		return err
 	}
 	began := time.Now()
 	got, err := q.h.impersonator.Impersonate(q.ctx, wanted, q.attributes())
 	q.audit.Took("impersonation", time.Since(began))
 	if err != nil {
 		q.w.Header()["X-Content-Type-Options"] = noSniff
-		return false, err
+		return err
 	}
 	q.h.logger.Debug("request impersonates", "user", q.user.Name, "as", got.User.Name, "groups", got.User.Groups, "constraint", got.Constraint)
 	q.user = got.User
 	q.audit.Impersonated(got.User, got.Constraint)
-	return false, nil
+	return nil
 }

@@ -1,10 +1,9 @@
 package api
 
 import (
-	"errors"
+	"context"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -70,12 +69,12 @@ func limitOf(n, standard int) int64 {
 }
 
 // limit lets a request in, or answers that the client has to come back.
-func limit(q *request) (bool, error) {
+func limit(q *request) error {
 	if q.classify() {
-		return !q.enter(), nil
+		return q.enter()
 	}
 	if q.long || q.isProbe() {
-		return false, nil
+		return nil
 	}
 	q.slots = &q.h.writes
 	switch q.r.Method {
@@ -85,21 +84,21 @@ func limit(q *request) (bool, error) {
 	if q.slots.most == 0 {
 		q.slots = nil
 	}
-	return !q.enter(), nil
+	return q.enter()
 }
 
-// enter acquires the request's slot. If there is none, it answers 429 and reports false.
-func (q *request) enter() bool {
+// enter acquires the request's slot. If there is none, the error is tooMany.
+func (q *request) enter() error {
 	if q.flow.ticket.Classified() {
-		return q.inSlot || q.enterFlow()
+		return q.enterFlow()
 	}
 	if q.slots == nil || q.inSlot {
-		return true
+		return nil
 	}
 	if q.inSlot, q.slotShared = q.slots.enter(q.payer(), q.isAdministrators()); !q.inSlot {
-		q.tooMany()
+		return tooMany{1}
 	}
-	return q.inSlot
+	return nil
 }
 
 // leave gives the request's slot back, if it holds one.
@@ -113,6 +112,29 @@ func (q *request) leave() {
 		q.slots.leave(q.payer(), q.slotShared)
 	}
 	q.inSlot = false
+}
+
+// wait runs f, which waits for others, without the request's slot, and takes the slot again. If f fails, the request has its error
+// and no slot. All waiting is done here: a request that waits with its slot keeps others out.
+func (q *request) wait(f func() error) error {
+	held := q.inSlot
+	q.leave()
+	if err := f(); err != nil || !held {
+		return err
+	}
+	return q.enter()
+}
+
+// acquire waits for n bytes of a budget. got is what it has of them, also if there is an error.
+func (q *request) acquire(ctx context.Context, b *budget, n int64) (got int64, err error) {
+	asked := b.ask(q.payer(), n)
+	if !asked.isReady() {
+		err = q.wait(func() error { return asked.wait(ctx) })
+	}
+	if asked.isReady() {
+		got = asked.n
+	}
+	return got, err
 }
 
 // answers releases what the request no longer needs once its answer is built and only has to be
@@ -150,14 +172,9 @@ func (q *request) isProbe() bool {
 	return false
 }
 
-// errAnswered ends a request that has its answer already.
-var errAnswered = errors.New("the request has been answered")
+// tooMany refuses a request for which there is no room now. The answer is 429 in upstream's words, as plain text: the client has to
+// come back later.
+type tooMany struct{ after int64 } // in seconds
 
-// tooMany answers 429 in upstream's words: the client has to come back later.
-func (q *request) tooMany() { q.tooManyFor(1) }
-
-// tooManyFor is tooMany for a client that shall wait some seconds.
-func (q *request) tooManyFor(seconds int64) {
-	q.w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
-	q.plain(http.StatusTooManyRequests, "Too many requests, please try again later.\n")
-}
+// Error implements error.
+func (tooMany) Error() string { return "Too many requests, please try again later." }

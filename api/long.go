@@ -36,17 +36,16 @@ func (q *request) cutStalls(w http.ResponseWriter) {
 }
 
 // admitLongRunning counts a long-running request against its user's quota, and removes its deadlines.
-func admitLongRunning(q *request) (bool, error) {
+func admitLongRunning(q *request) error {
 	if !q.long {
-		return false, nil
+		return nil
 	}
 	if err := q.dropBody(); err != nil {
-		return false, err
+		return err
 	}
 	q.shedHeaders()
 	if !q.h.watches.acquire(q.payer(), 1, q.isAdministrators()) {
-		q.tooMany()
-		return true, nil
+		return tooMany{1}
 	}
 	q.watching = true
 	c := http.NewResponseController(q.w)
@@ -56,5 +55,5 @@ func admitLongRunning(q *request) (bool, error) {
 	if !authn.IsWebSocket(q.r) { // the handshake needs the connection, which the HTTP server checks for stalls
 		q.cutStalls(q.w)
 	}
-	return false, nil
+	return nil
 }

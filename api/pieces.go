@@ -120,14 +120,14 @@ func (r *room) enter(n int64) error {
 		ctx, cancel = context.WithTimeout(ctx, roomWait)
 		defer cancel()
 	}
-	held := r.q.inSlot
-	got, err := r.budget.acquire(ctx, r.user, n, r.q.leave)
+	if !r.refusable {
+		r.q.leave() // what was written is answered without a slot
+	}
+	got, err := r.q.acquire(ctx, r.budget, n)
 	r.has += got
 	switch {
-	case held && r.refusable && !r.q.enter(): // what was written is answered without a slot
-		return errAnswered
-	case err == nil:
-		return nil
+	case err == nil || got > 0:
+		return err
 	case !r.refusable && !r.q.long:
 		return objects.StoreError(err) // it has been written: the client must not think that it was refused
 	}
@@ -136,7 +136,7 @@ func (r *room) enter(n int64) error {
 
 // wait is enter for a request that can no longer be refused.
 func (r *room) wait(n int64) {
-	got, _ := r.budget.acquire(context.Background(), r.user, n, nil) // the context does not end
+	got, _ := r.budget.acquire(context.Background(), r.user, n) // the context does not end
 	r.has += got
 }
 

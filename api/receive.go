@@ -29,18 +29,17 @@ func (q *request) readBody() ([]byte, error) {
 	if q.r.ContentLength > maxBody {
 		return nil, tooLarge()
 	}
-	q.leave()
-	q.flow.received = true
-	q.shedHeaders()
-	body, err := q.receive(q.r.ContentLength)
+	var body []byte
+	err := q.wait(func() (err error) {
+		q.flow.received = true
+		q.shedHeaders()
+		if body, err = q.receive(q.r.ContentLength); err == nil {
+			err = q.workOnBody(len(body))
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	if err := q.workOnBody(len(body)); err != nil {
-		return nil, err
-	}
-	if !q.enter() {
-		return nil, errAnswered
 	}
 	return body, nil
 }
@@ -51,8 +50,8 @@ func tooLarge() error { return status.TooLarge(fmt.Sprintf("limit is %d", maxBod
 // receive reads a body of a size; -1 is not known. The buffer grows as the body arrives, so that
 // the announcement of a large body costs no memory.
 func (q *request) receive(size int64) ([]byte, error) {
-	if !q.claimBody(leastBody) {
-		return nil, errAnswered
+	if err := q.claimBody(leastBody); err != nil {
+		return nil, err
 	}
 	end := size // of the body, as far as it is known
 	if size < 0 {
@@ -82,25 +81,24 @@ func (q *request) receive(size int64) ([]byte, error) {
 			continue
 		}
 		larger := min(end, int64(cap(body))*bodyGrowth)
-		if !q.claimBody(larger) {
-			return nil, errAnswered
+		if err := q.claimBody(larger); err != nil {
+			return nil, err
 		}
 		body = append(make([]byte, 0, larger), body...)
 	}
 }
 
 // claimBody charges the request for a body of n bytes, in place of an earlier charge. If the quota
-// is exhausted, it answers 429 and reports false.
-func (q *request) claimBody(n int64) bool {
+// is exhausted, the error is tooMany.
+func (q *request) claimBody(n int64) error {
 	if n <= q.body {
-		return true
+		return nil
 	}
 	if !q.h.bodies.acquire(q.payer(), n-q.body, q.isAdministrators()) {
-		q.tooMany()
-		return false
+		return tooMany{1}
 	}
 	q.body = n
-	return true
+	return nil
 }
 
 // unreceived returns the error for a body that did not arrive.

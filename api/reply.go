@@ -46,8 +46,10 @@ func (a *reply) write(b []byte) error {
 		if a.size > 0 {
 			long = a.size > negotiation.GzipAbove
 		}
-		if long && a.room.refusable && !a.q.sends() {
-			return errAnswered
+		if long && a.room.refusable {
+			if err := a.q.sends(); err != nil {
+				return err
+			}
 		}
 		a.header(long && negotiation.AcceptsGzip(a.q.r))
 		a.most = pieceSize

@@ -212,21 +212,21 @@ func TestHeavyPages(t *testing.T) {
 func TestBudget(t *testing.T) {
 	b := newBudget(100, 25)
 	ctx, cancel := context.WithCancel(context.Background())
-	if n, err := b.acquire(ctx, "mallory", 1000, nil); n != 25 || err != nil {
+	if n, err := b.acquire(ctx, "mallory", 1000); n != 25 || err != nil {
 		t.Fatalf("more than a share: got %d, %v, want 25", n, err)
 	}
 	cancel()
-	if _, err := b.acquire(ctx, "mallory", 1, nil); err == nil {
+	if _, err := b.acquire(ctx, "mallory", 1); err == nil {
 		t.Error("more than a share is taken")
 	}
 	for i := range 3 {
-		if n, err := b.acquire(context.Background(), fmt.Sprint("user", i), 25, nil); n != 25 || err != nil {
+		if n, err := b.acquire(context.Background(), fmt.Sprint("user", i), 25); n != 25 || err != nil {
 			t.Fatalf("user%d: got %d, %v, want 25", i, n, err)
 		}
 	}
 	got := make(chan int64)
 	go func() {
-		n, _ := b.acquire(context.Background(), "ann", 20, nil)
+		n, _ := b.acquire(context.Background(), "ann", 20)
 		got <- n
 	}()
 	b.release("mallory", 25)

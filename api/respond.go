@@ -177,6 +177,9 @@ func (q *request) header(code int) {
 
 // fail answers with the Status of an error.
 func (q *request) fail(err error) {
+	if q.code == 0 && q.failPlainly(err) {
+		return
+	}
 	e := status.From(err)
 	if q.code != 0 {
 		// The answer has begun: the error cannot be sent any more.
@@ -200,6 +203,30 @@ func (q *request) fail(err error) {
 	}
 	q.accept = negotiateStatus(q.r)
 	q.sendStatus(int(st.Code), &st)
+}
+
+// plainError is an error whose answer is text, not a Status.
+type plainError struct {
+	code int
+	text string
+}
+
+// Error implements error.
+func (e plainError) Error() string { return e.text }
+
+// failPlainly answers with an error whose answer is text. It reports whether the error is one.
+func (q *request) failPlainly(err error) bool {
+	var plain plainError
+	var full tooMany
+	switch {
+	case errors.As(err, &full):
+		q.w.Header().Set("Retry-After", strconv.FormatInt(full.after, 10))
+		plain = plainError{http.StatusTooManyRequests, full.Error() + "\n"}
+	case !errors.As(err, &plain):
+		return false
+	}
+	q.plain(plain.code, plain.text)
+	return true
 }
 
 // sendStatus answers with a Status, never transformed.

@@ -14,24 +14,24 @@ import (
 // This file finds what serves a request.
 
 // dispatch serves a request: the last step.
-func dispatch(q *request) (bool, error) {
+func dispatch(q *request) error {
 	if !q.resource {
-		return true, q.servePath()
+		return q.servePath()
 	}
 	if err := q.lookup(); err != nil {
-		return true, err
+		return err
 	}
 	// The definition may have been written through another server a moment ago.
 	if q.v == nil && q.h.CatchUp != nil {
 		q.h.CatchUp(q.ctx)
 		if err := q.lookup(); err != nil {
-			return true, err
+			return err
 		}
 	}
 	if q.v == nil {
-		return true, q.notServed()
+		return q.notServed()
 	}
-	return true, q.serveResource()
+	return q.serveResource()
 }
 
 // notServed answers a request for a resource that does not exist, or not at this path. Upstream's router answers for the groups of
@@ -96,9 +96,10 @@ func (q *request) servePath() error {
 		if err := q.spare(); err != nil {
 			return err
 		}
-		if q.sends() { // the documents are long
-			q.forward(q.h.openapi)
+		if err := q.sends(); err != nil { // the documents are long
+			return err
 		}
+		q.forward(q.h.openapi)
 	case "debug":
 		if name, ok := strings.CutPrefix(rest, "api_priority_and_fairness/"); ok && q.dumpFlow(name) || !q.h.DisableProfiling && q.profile(rest) {
 			return nil

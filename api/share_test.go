@@ -60,9 +60,8 @@ func TestOneUserLeavesSlots(t *testing.T) {
 }
 
 // held returns a request of jane's with a body that a reader of its own holds.
-func (s *testServer) held(body *http.Request) (*request, *httptest.ResponseRecorder) {
-	w := httptest.NewRecorder()
-	return &request{h: s.h, w: w, r: body, ctx: context.Background(), user: &authn.User{Name: "jane"}}, w
+func (s *testServer) held(body *http.Request) *request {
+	return &request{h: s.h, w: httptest.NewRecorder(), r: body, ctx: context.Background(), user: &authn.User{Name: "jane"}}
 }
 
 // Ledger: bodies-in-flight.
@@ -70,12 +69,12 @@ func TestBodiesHaveABudget(t *testing.T) {
 	s := newTestServer(t)
 	var all []*request
 	for {
-		q, w := s.held(httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", maxBody))))
+		q := s.held(httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", maxBody))))
 		all = append(all, q)
 		body, err := q.readBody()
 		if err != nil {
-			if err != errAnswered || w.Code != 429 || w.Header().Get("Retry-After") != "1" {
-				t.Errorf("too much: got %v, answer %d", err, w.Code)
+			if err != (tooMany{1}) {
+				t.Errorf("too much: got %v, want 429", err)
 			}
 			break
 		}
@@ -86,7 +85,7 @@ func TestBodiesHaveABudget(t *testing.T) {
 	if n := len(all) - 1; n != 64<<20/maxBody {
 		t.Errorf("one user has %d bodies of 3 MiB", n)
 	}
-	other, _ := s.held(httptest.NewRequest("POST", "/", strings.NewReader("{}")))
+	other := s.held(httptest.NewRequest("POST", "/", strings.NewReader("{}")))
 	other.user = &authn.User{Name: "mary"}
 	if _, err := other.readBody(); err != nil {
 		t.Errorf("another user: %v", err)
@@ -105,7 +104,7 @@ func TestBodiesOfAllLengths(t *testing.T) {
 		for _, size := range []int64{int64(n), -1} {
 			r := httptest.NewRequest("POST", "/", iotest.HalfReader(strings.NewReader(strings.Repeat("x", n))))
 			r.ContentLength = size
-			q, _ := s.held(r)
+			q := s.held(r)
 			body, err := q.readBody()
 			if n > maxBody && err == nil || n <= maxBody && (err != nil || len(body) != n) {
 				t.Errorf("%d bytes, said to be %d: got %d, %v", n, size, len(body), err)
@@ -115,7 +114,7 @@ func TestBodiesOfAllLengths(t *testing.T) {
 	}
 	r := httptest.NewRequest("POST", "/", strings.NewReader("short"))
 	r.ContentLength = 10
-	q, _ := s.held(r)
+	q := s.held(r)
 	if _, err := q.readBody(); err == nil {
 		t.Error("a body that ends early is taken")
 	}
@@ -124,35 +123,31 @@ func TestBodiesOfAllLengths(t *testing.T) {
 // TestUsersHeadersHaveAShare holds that one user's large headers leave room for those of others.
 func TestUsersHeadersHaveAShare(t *testing.T) {
 	s := newTestServer(t)
-	ask := func(user string) (*request, int) {
+	ask := func(user string) (*request, error) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("X-Filler", strings.Repeat("x", 1<<20))
-		q, w := s.held(r)
+		q := s.held(r)
 		q.user = nil
-		if done, err := countHeaders(q); done || err != nil {
-			t.Fatalf("got %v, %v", done, err)
+		if err := countHeaders(q); err != nil {
+			t.Fatal(err)
 		}
 		q.user = &authn.User{Name: user}
-		done, err := countUsersHeaders(q)
-		if err != nil || done != (w.Code == 429) {
-			t.Errorf("got %v, %v, answer %d", done, err, w.Code)
-		}
-		return q, w.Code
+		return q, countUsersHeaders(q)
 	}
 	var all []*request
 	for {
-		q, code := ask("mallory")
+		q, err := ask("mallory")
 		all = append(all, q)
-		if code == 429 {
+		if err == (tooMany{1}) {
 			break
 		}
 	}
 	if n := len(all) - 1; n != 15 {
 		t.Errorf("one user has %d headers of 1 MiB in 16 MiB", n)
 	}
-	q, code := ask("jane")
-	if code != 200 {
-		t.Errorf("another user: got %d", code)
+	q, err := ask("jane")
+	if err != nil {
+		t.Errorf("another user: got %v", err)
 	}
 	for _, q := range append(all, q) {
 		q.release()
@@ -185,27 +180,24 @@ func TestServiceAccountsShare(t *testing.T) {
 func TestWatchesOfOneUser(t *testing.T) {
 	s := newTestServer(t)
 	s.h.watches.share = 1
-	open := func(name string) (*request, int) {
-		q, w := s.held(httptest.NewRequest("GET", "/", nil))
+	open := func(name string) (*request, error) {
+		q := s.held(httptest.NewRequest("GET", "/", nil))
 		q.user, q.long = &authn.User{Name: name}, true
-		if _, err := admitLongRunning(q); err != nil {
-			t.Fatal(err)
-		}
-		return q, w.Code
+		return q, admitLongRunning(q)
 	}
-	first, code := open("jane")
-	if code != 200 {
-		t.Errorf("the first watch: %d", code)
+	first, err := open("jane")
+	if err != nil {
+		t.Errorf("the first watch: %v", err)
 	}
-	if _, code := open("jane"); code != 429 {
-		t.Errorf("one too many: got %d", code)
+	if _, err := open("jane"); err != (tooMany{1}) {
+		t.Errorf("one too many: got %v", err)
 	}
-	if _, code := open("mary"); code != 200 {
-		t.Errorf("another user: got %d", code)
+	if _, err := open("mary"); err != nil {
+		t.Errorf("another user: got %v", err)
 	}
 	first.release()
-	if _, code := open("jane"); code != 200 {
-		t.Errorf("after the first one has ended: got %d", code)
+	if _, err := open("jane"); err != nil {
+		t.Errorf("after the first one has ended: got %v", err)
 	}
 }
 
@@ -229,21 +221,17 @@ func TestWatchesShrinkWithTheMemory(t *testing.T) {
 
 func TestLargeHeadersHaveABudget(t *testing.T) {
 	s := newTestServer(t)
-	ask := func() (*request, int) {
+	ask := func() (*request, error) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("X-Filler", strings.Repeat("x", 1<<20))
 		r.Header.Set("Accept", "application/json")
-		q, w := s.held(r)
-		done, err := countHeaders(q)
-		if err != nil || done != (w.Code == 429) {
-			t.Errorf("got %v, %v, answer %d", done, err, w.Code)
-		}
-		return q, w.Code
+		q := s.held(r)
+		return q, countHeaders(q)
 	}
 	var all []*request
 	for {
-		q, code := ask()
-		if code == 429 {
+		q, err := ask()
+		if err == (tooMany{1}) {
 			if len(q.r.Header) != 0 {
 				t.Error("a header that is refused is kept")
 			}
@@ -258,8 +246,8 @@ func TestLargeHeadersHaveABudget(t *testing.T) {
 	if h := all[0].r.Header; h.Get("Accept") == "" || h.Get("X-Filler") != "" {
 		t.Errorf("what is kept: %d fields", len(h))
 	}
-	if q, code := ask(); code != 200 {
-		t.Errorf("after one was forgotten: got %d", code)
+	if q, err := ask(); err != nil {
+		t.Errorf("after one was forgotten: got %v", err)
 	} else {
 		all = append(all, q)
 	}

@@ -55,12 +55,12 @@ func (u *unread) count(user string, n int) {
 }
 
 // countUnread decides whether the answer is counted.
-func countUnread(q *request) (bool, error) {
+func countUnread(q *request) error {
 	if q.r.ProtoMajor == 2 && !q.long && (q.h.unread.lingers(q.payer()) || rand.Uint32()%unreadDraw == 0) {
 		q.taker = q.newTaker()
 		q.w = q.taker
 	}
-	return false, nil
+	return nil
 }
 
 // newTaker returns a writer for an answer that its client may not read. If the user has too many of these, the stream is reset: the client would

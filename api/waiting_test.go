@@ -29,7 +29,7 @@ func TestWhoWaitsForRoomHoldsNoSlot(t *testing.T) {
 	for name, accept := range map[string]string{"a table": asTables, "YAML": "application/yaml"} {
 		for _, path := range []string{widgets, widgets + "/large"} {
 			s.h.building = newBudget(1<<20, 1<<20)
-			taken, err := s.h.building.acquire(context.Background(), "other", 1<<20, nil)
+			taken, err := s.h.building.acquire(context.Background(), "other", 1<<20)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestManyReadersWait(t *testing.T) {
 	b := newBudget(100, 50)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if _, err := b.acquire(ctx, "mallory", 50, nil); err != nil {
+	if _, err := b.acquire(ctx, "mallory", 50); err != nil {
 		t.Fatal(err)
 	}
 	const many = 40_000
@@ -78,14 +78,16 @@ func TestManyReadersWait(t *testing.T) {
 			if i%2 == 0 {
 				go func() { waits.Wait(); leave() }()
 			}
-			if n, err := b.acquire(inner, "mallory", 10, waits.Done); err == nil {
-				b.release("mallory", n)
+			w := b.ask("mallory", 10)
+			waits.Done()
+			if w.wait(inner) == nil {
+				b.release("mallory", w.n)
 			}
 		})
 	}
 	waits.Wait()
 	for range 1000 {
-		n, err := b.acquire(ctx, "jane", 50, nil)
+		n, err := b.acquire(ctx, "jane", 50)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,21 +105,20 @@ func TestManyReadersWait(t *testing.T) {
 func TestUsersWaitInTurn(t *testing.T) {
 	b := newBudget(100, 60)
 	for user, n := range map[string]int64{"a": 60, "b": 40} {
-		if _, err := b.acquire(context.Background(), user, n, nil); err != nil {
+		if _, err := b.acquire(context.Background(), user, n); err != nil {
 			t.Fatal(err)
 		}
 	}
 	gone, leave := context.WithCancel(context.Background())
 	got := make(chan string)
 	wait := func(ctx context.Context, user string, n int64) {
-		waits := make(chan struct{})
+		w := b.ask(user, n)
 		go func() {
-			if _, err := b.acquire(ctx, user, n, func() { close(waits) }); err != nil {
+			if err := w.wait(ctx); err != nil {
 				user += " left"
 			}
 			got <- user
 		}()
-		<-waits
 	}
 	wait(gone, "c", 60)
 	wait(context.Background(), "d", 20)
@@ -198,7 +199,7 @@ func TestWorkHasABudget(t *testing.T) {
 	s.h.working = newBudget(work, work/4*3)
 	var all []*request
 	worker := func(name string, ctx context.Context) (*request, error) {
-		q, _ := s.held(httptest.NewRequest("POST", "/", nil))
+		q := s.held(httptest.NewRequest("POST", "/", nil))
 		q.user, q.ctx = &authn.User{Name: name}, ctx
 		all = append(all, q)
 		return q, q.workOnBody(maxBody)
@@ -217,7 +218,7 @@ func TestWorkHasABudget(t *testing.T) {
 	if q, err := worker("mary", t.Context()); err != nil || q.charged == 0 {
 		t.Errorf("another user: charged %d, %v", q.charged, err)
 	}
-	small, _ := s.held(httptest.NewRequest("POST", "/", nil))
+	small := s.held(httptest.NewRequest("POST", "/", nil))
 	if err := small.workOnBody(workFree); err != nil || small.charged != 0 {
 		t.Errorf("a small body: charged %d, %v, want that it is free", small.charged, err)
 	}

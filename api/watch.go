@@ -139,7 +139,9 @@ func (w *watcher) begin() error {
 	defer func() { q.ctx = waiting }()
 	switch {
 	case w.initial && rev > 0:
-		if err := q.waitFor(uint64(rev)); err != nil {
+		if err := q.waitFor(uint64(rev)); errors.As(err, &tooMany{}) {
+			return err
+		} else if err != nil {
 			return &inStream{err}
 		}
 	case w.initial, version == "" || version == "0":
@@ -175,21 +177,6 @@ func (w *watcher) open() error {
 // tooOld returns the error for a watch from a revision whose changes are not kept any more.
 func (w *watcher) tooOld() error {
 	return status.Expired(fmt.Sprintf("too old resource version: %d (%d)", w.from, w.q.res.Snapshot().Rev()))
-}
-
-// inStream is an error that is sent as an event.
-type inStream struct{ err error }
-
-// Error returns the text of the error.
-func (e *inStream) Error() string { return e.err.Error() }
-
-// refuse sends the error as the only event of a watch.
-func (w *watcher) refuse(err error) {
-	if in := (*inStream)(nil); errors.As(err, &in) {
-		err = in.err
-	}
-	w.start()
-	w.send(w.appendError(nil, err)) // the client is gone: the error of the write means nothing
 }
 
 // start sends the header.

@@ -43,15 +43,12 @@ func (q *request) workOn(body, live int64) error {
 	}
 	ctx, cancel := context.WithTimeout(q.ctx, roomWait)
 	defer cancel()
-	held := q.inSlot
 	q.endWork()
 	var err error
-	q.charged, err = q.h.working.acquire(ctx, q.payer(), need, q.leave)
+	q.charged, err = q.acquire(ctx, q.h.working, need)
 	switch {
-	case held && !q.enter():
-		return errAnswered
-	case err == nil:
-		return nil
+	case q.charged > 0:
+		return err
 	case q.ctx.Err() != nil:
 		return objects.StoreError(err)
 	}
@@ -74,33 +71,31 @@ func (q *request) spare() error {
 	}
 	ctx, cancel := context.WithTimeout(q.ctx, roomWait)
 	defer cancel()
-	held := q.inSlot
-	q.leave()
-	switch calm := q.h.Memory.Await(ctx); {
-	case q.ctx.Err() != nil:
-		return objects.StoreError(q.ctx.Err())
-	case !calm:
-		return status.TooManyRequests("The server's memory is nearly full, please try again later.", 1)
-	case held && !q.enter():
-		return errAnswered
-	}
-	return nil
+	return q.wait(func() error {
+		switch calm := q.h.Memory.Await(ctx); {
+		case q.ctx.Err() != nil:
+			return objects.StoreError(q.ctx.Err())
+		case !calm:
+			return status.TooManyRequests("The server's memory is nearly full, please try again later.", 1)
+		}
+		return nil
+	})
 }
 
 // longAnswer is about how many bytes an answer holds that is sent in pieces, however slowly its client
 // reads: a piece, the chunks of a compressor, the buffers of a connection.
 const longAnswer = 128 << 10
 
-// sends admits an answer that is sent in pieces. If there are too many of them, it answers 429 and
-// reports false. While they are few, that needs no lock.
-func (q *request) sends() bool {
+// sends admits an answer that is sent in pieces. If there are too many of them, the error is tooMany.
+// While they are few, that needs no lock.
+func (q *request) sends() error {
 	if q.sending || q.h.sending.most == 0 {
-		return true
+		return nil
 	}
 	if q.sending, q.sendShared = q.h.sending.enter(q.payer(), false); !q.sending {
-		q.tooMany()
+		return tooMany{1}
 	}
-	return q.sending
+	return nil
 }
 
 // largeList is the number of objects from which a list is expensive: a view is made of each.
