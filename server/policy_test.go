@@ -119,6 +119,34 @@ func TestPolicyWarns(t *testing.T) {
 	}
 }
 
+// TestPolicyErrorTypes holds that metrics count decisions by what happened, not by how a message
+// begins.
+//
+// Ledger: policy-error-type.
+func TestPolicyErrorTypes(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	r.define()
+	// Each of these costs less than one expression may, all together more than a policy may.
+	const ten = `[1,2,3,4,5,6,7,8,9,10]`
+	costly := `{"expression":"` + strings.Repeat(ten+`.all(x, `, 5) + "true" + strings.Repeat(")", 5) + `"}`
+	for _, row := range []struct{ policy, want string }{
+		{`"validations":[{"expression":"false","message":"compilation of the list is incomplete"}]`, `error_type="invalid_error",policy="p",policy_binding="b"} 1`},
+		{`"validations":[{"expression":"false","messageExpression":"'validation failed due to running out of cost budget'"}]`, `error_type="invalid_error",policy="p",policy_binding="b"} 2`},
+		{`"validations":[` + costly + strings.Repeat(","+costly, 39) + `]`, `error_type="out_of_budget",policy="p",policy_binding="b"} 1`},
+	} {
+		r.withPolicy(row.policy, `"validationActions":["Deny"]`)
+		if code, text := r.call(r.client, "POST", widgetsPath, widgetA); code < 400 {
+			t.Errorf("%s: got %d %s", row.policy, code, text)
+		}
+		want := `apiserver_validating_admission_policy_check_total{enforcement_action="deny",` + row.want
+		if text := r.must("GET", "/metrics", ""); !strings.Contains(text, want) {
+			_, text, _ = strings.Cut(text, "\napiserver_validating_admission_policy_check_total")
+			t.Errorf("%s: metrics lack %s, got %.200s", row.policy, want, text)
+		}
+		r.withoutPolicy()
+	}
+}
+
 // TestMutatingPolicies holds that JSON patches and apply configurations change the object before
 // webhooks see it.
 func TestMutatingPolicies(t *testing.T) {

@@ -24,13 +24,13 @@ type evaluation struct {
 }
 
 // failure returns the decision for an error, according to the failurePolicy.
-func (p *program) failure(message string) decision {
-	return decision{admit: p.ignore, failed: true, message: message}
+func (p *program) failure(message string, why cause) decision {
+	return decision{admit: p.ignore, failed: true, why: why, message: message}
 }
 
 // broken replaces all results by the decision for an error.
 func (e *evaluation) broken(err error) {
-	e.decisions, e.notes, e.failures = append(e.decisions[:0], e.failure(err.Error())), nil, nil
+	e.decisions, e.notes, e.failures = append(e.decisions[:0], e.failure(err.Error(), causeOf(err))), nil, nil
 }
 
 // run evaluates the policy for a request.
@@ -69,7 +69,7 @@ func (e *evaluation) validate() error {
 		case err != nil:
 			return err
 		case failed != nil:
-			d = e.failure(failed.Error())
+			d = e.failure(failed.Error(), causeOf(failed))
 			d.number = i
 		case v.Kind() == cel.KindBool && v.Bool():
 			d.admit = true
@@ -86,7 +86,7 @@ func (e *evaluation) validate() error {
 		case d.failed:
 		case err != nil:
 			took := d.took
-			*d = e.failure("failed messageExpression: " + err.Error())
+			*d = e.failure("failed messageExpression: "+err.Error(), causeInvalid)
 			d.number, d.took = i, took
 		case !d.admit:
 			text := ""
@@ -140,7 +140,7 @@ func (e *evaluation) annotate() error {
 			return err
 		case failed != nil && e.ignore:
 		case failed != nil:
-			e.failures = append(e.failures, decision{failed: true, message: failed.Error(), took: time.Since(start)})
+			e.failures = append(e.failures, decision{failed: true, why: causeOf(failed), message: failed.Error(), took: time.Since(start)})
 		case v.Kind() == cel.KindString:
 			if value := strings.TrimSpace(v.Str()); value != "" {
 				e.notes = append(e.notes, published{a.key, strings.Clone(value)})

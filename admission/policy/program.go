@@ -2,12 +2,14 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/admission/conditions"
@@ -133,11 +135,36 @@ const maxKept = 64 << 20
 type decision struct {
 	admit   bool
 	failed  bool // the expression failed
+	why     cause
 	message string
 	reason  metav1.StatusReason
 	took    time.Duration
 	// number is the index of the validation in the policy.
 	number int
+}
+
+// cause says why a decision is not to admit. The metrics count decisions by it.
+type cause uint8
+
+const (
+	causeInvalid  cause = iota // the expression is false or failed
+	causeCompiler              // the expression does not compile
+	causeBudget                // the expressions exceeded their budget
+)
+
+// causeOf returns the cause that an error of an expression or of match conditions is.
+func causeOf(err error) cause {
+	// Upstream reports several failed match conditions as invalid, whatever each of them is.
+	if all, ok := err.(utilerrors.Aggregate); ok && len(all.Errors()) == 1 {
+		err = all.Errors()[0]
+	}
+	switch {
+	case errors.Is(err, conditions.ErrOutOfBudget):
+		return causeBudget
+	case isCompilationError(err):
+		return causeCompiler
+	}
+	return causeInvalid
 }
 
 // published is an audit annotation.
@@ -164,9 +191,9 @@ func (d *decision) errorType() string {
 	switch {
 	case !d.failed && d.admit:
 		return "no_error"
-	case strings.HasPrefix(d.message, "compilation"):
+	case d.why == causeCompiler:
 		return "compile_error"
-	case strings.HasPrefix(d.message, conditions.ErrOutOfBudget.Error()):
+	case d.why == causeBudget:
 		return "out_of_budget"
 	}
 	return "invalid_error"
