@@ -86,9 +86,9 @@ var registered = sync.OnceValue(func() map[string]bool {
 	return out
 })
 
-// strict says which fields are unknown or duplicated.
-func (b *builtin) strict(v *kind.Version, src []byte) []string {
-	return kind.StrictTexts(src, b.by[v].GoType.New())
+// strict returns the unknown and duplicate fields.
+func (b *builtin) strict(v *kind.Version, src []byte) []jsondoc.StrictError {
+	return kind.StrictErrors(src, b.by[v].GoType.New())
 }
 
 // load turns what Kubernetes stored in protobuf, or in an older version, into JSON of the present one.

@@ -39,7 +39,7 @@ func (c *Compiler) Definitions() *kind.Kind {
 		StoragePrefix: Prefix,
 		Behavior: kind.Behavior{
 			Decode:             c.decodeDefinition,
-			Strict:             c.strictTexts,
+			Strict:             c.strict,
 			Load:               func(_ *kind.Version, raw []byte) ([]byte, error) { return c.fromBeta(raw) },
 			Encode:             encodeBeta,
 			Convert:            c.convertDefinition,
@@ -102,8 +102,8 @@ func definitionSchema() *structural.Schema {
 
 // strictDefinition returns the unknown and duplicate fields. Like Kubernetes, it does not report
 // those below items and additionalProperties.
-func strictDefinition(v *kind.Version, src []byte) []string {
-	return kind.StrictTexts(src, v.NewTyped())
+func strictDefinition(v *kind.Version, src []byte) []jsondoc.StrictError {
+	return kind.StrictErrors(src, v.NewTyped())
 }
 
 // prepareDefinition sets the status and generation of a new definition. Clients cannot set the

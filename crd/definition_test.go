@@ -38,7 +38,7 @@ func TestDefinitionKind(t *testing.T) {
 	if err != nil || found == 0 {
 		t.Fatalf("found %d, error %v", found, err)
 	}
-	compare(t, where(), v.Strict([]byte(text)), []string{`unknown field "spec.versions[0].odd"`})
+	compare(t, where(), jsondoc.StrictTexts(v.Strict([]byte(text))), []string{`unknown field "spec.versions[0].odd"`})
 	v.PrepareCreate(d)
 	want := `"status":{"acceptedNames":{"kind":"","plural":""},"conditions":null,"storedVersions":["v1"]}`
 	if got := print(d); !strings.Contains(got, want) || !strings.Contains(got, `"listKind":"WidgetList"`) || strings.Contains(got, "odd") {

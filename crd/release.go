@@ -6,6 +6,7 @@ import (
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/kubernetes"
 	"github.com/keelson-io/keelson/schema"
@@ -26,9 +27,14 @@ type LostField struct {
 // Text describes what becomes of the field.
 func (f *LostField) Text() string {
 	if f.Unknown {
-		return fmt.Sprintf("unknown field %q", f.Path)
+		return f.strictError().Error()
 	}
 	return "the server removes this field: its feature gate is off by default"
+}
+
+// strictError returns the field as an unknown one.
+func (f *LostField) strictError() jsondoc.StrictError {
+	return jsondoc.StrictError{Kind: jsondoc.UnknownField, Path: f.Path}
 }
 
 // Lost returns the fields of a definition that a release does not keep, in the order of the text.
@@ -154,20 +160,21 @@ func withoutOldSelf(s *apiextv1.JSONSchemaProps) {
 // an update does not change (KEP-4008): CRDValidationRatcheting, on by default since 1.30.
 func ratchets(r kubernetes.Release) bool { return r.Minor() >= optionalOldSelfSince.Minor() }
 
-// strictTexts returns what a server of c's release says of a definition that it reads strictly.
-func (c *Compiler) strictTexts(v *kind.Version, src []byte) []string {
-	texts := strictDefinition(v, src)
+// strict returns the fields that a server of c's release refuses in a definition that it reads
+// strictly.
+func (c *Compiler) strict(v *kind.Version, src []byte) []jsondoc.StrictError {
+	list := strictDefinition(v, src)
 	if c == nil || c.Release.IsNewest() {
-		return texts
+		return list
 	}
 	crd, err := Read(src)
 	if err != nil {
-		return texts
+		return list
 	}
 	for _, f := range Lost(crd, c.Release) {
-		if text := fmt.Sprintf("unknown field %q", f.Path); f.Unknown && !slices.Contains(texts, text) {
-			texts = append(texts, text)
+		if e := f.strictError(); f.Unknown && !slices.Contains(list, e) {
+			list = append(list, e)
 		}
 	}
-	return texts
+	return list
 }

@@ -5,17 +5,59 @@ import (
 	"strconv"
 )
 
-// This file words duplicate keys. It is the slow path: the decoders only note
+// This file finds duplicate keys. It is the slow path: the decoders only report
 // that there were any.
 
-// maxStrict is how many complaints about one text are reported, as in
-// Kubernetes' decoder.
+// StrictKind says why strict decoding refuses a field.
+type StrictKind uint8
+
+// The kinds of refused fields.
+const (
+	UnknownField StrictKind = iota
+	DuplicateField
+)
+
+// String returns the kind in the words of Kubernetes' decoder.
+func (k StrictKind) String() string {
+	if k == DuplicateField {
+		return "duplicate field"
+	}
+	return "unknown field"
+}
+
+// StrictError is a field that strict decoding refuses. Other decoding drops it.
+type StrictError struct {
+	Kind StrictKind
+	Path string // such as spec.containers[0].image
+	// Verbatim: the error's text has the path as it is between quotation marks, as Kubernetes'
+	// pruning writes it. Otherwise the path is quoted like a string in Go.
+	Verbatim bool
+}
+
+// Error returns Kubernetes' text for the field, such as `unknown field "spec.x"`.
+func (e StrictError) Error() string {
+	if e.Verbatim {
+		return e.Kind.String() + ` "` + e.Path + `"`
+	}
+	return e.Kind.String() + " " + strconv.Quote(e.Path)
+}
+
+// StrictTexts returns the texts of errors.
+func StrictTexts(list []StrictError) []string {
+	var texts []string
+	for _, e := range list {
+		texts = append(texts, e.Error())
+	}
+	return texts
+}
+
+// maxStrict is how many errors about one text are reported, as in Kubernetes'
+// decoder.
 const maxStrict = 100
 
-// Duplicates lists the duplicate fields of src as Kubernetes' decoder words
-// them (`duplicate field "spec.x"`), in the order in which they occur, each
-// once. It is nil if src is no JSON.
-func Duplicates(src []byte) []string {
+// Duplicates lists the duplicate fields of src, in the order in which they
+// occur, each once. It returns nil for malformed JSON.
+func Duplicates(src []byte) []StrictError {
 	d := Get()
 	defer d.Release()
 	d.Reset(nil)
@@ -29,7 +71,7 @@ func Duplicates(src []byte) []string {
 type duplicateFinder struct {
 	s     Scanner
 	path  []byte
-	found []string
+	found []StrictError
 }
 
 func (f *duplicateFinder) value() error {
@@ -93,8 +135,8 @@ func (f *duplicateFinder) note() {
 	if len(f.found) == maxStrict {
 		return
 	}
-	text := "duplicate field " + strconv.Quote(string(f.path))
-	if !slices.Contains(f.found, text) {
-		f.found = append(f.found, text)
+	e := StrictError{Kind: DuplicateField, Path: string(f.path)}
+	if !slices.Contains(f.found, e) {
+		f.found = append(f.found, e)
 	}
 }

@@ -241,7 +241,7 @@ func checkDuplicates(t *testing.T, src []byte) {
 		t.Fatalf("Duplicates(%q): got %q, want %q", src, got, errs)
 	}
 	for i := range got {
-		if got[i] != errs[i].Error() {
+		if got[i].Error() != errs[i].Error() {
 			t.Fatalf("Duplicates(%q): got %q, want %q", src, got, errs)
 		}
 	}

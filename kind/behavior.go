@@ -98,7 +98,7 @@ type Behavior struct {
 	// step as for custom resources, which the method of Version with the same name describes.
 
 	Decode func(v *Version, d *jsondoc.Doc, src []byte) (schema.Found, error)
-	Strict func(v *Version, src []byte) []string
+	Strict func(v *Version, src []byte) []jsondoc.StrictError
 	// Load converts bytes that an older release or Kubernetes stored to the present form of the
 	// version.
 	Load          func(v *Version, raw []byte) ([]byte, error)

@@ -52,7 +52,7 @@ func ExampleVersion_Validate() {
 	// {"class":"x","size":12} spec.size: Invalid value: 12: spec.size in body should be less than or equal to 10
 }
 
-// Strict says in words what Decode dropped.
+// Strict lists what Decode dropped.
 func ExampleVersion_Strict() {
 	k, err := compile(`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.org"},
 		"spec": {"group": "example.org", "scope": "Cluster", "names": {"plural": "widgets", "kind": "Widget"},
@@ -66,8 +66,8 @@ func ExampleVersion_Strict() {
 	body := []byte(`{"apiVersion":"example.org/v1","kind":"Widget","metadata":{"name":"a"},"size":1,"metadata":{"name":"b"}}`)
 	found, err := v.Decode(d, body)
 	fmt.Println(found&schema.FoundUnknown != 0, found&schema.FoundDuplicate != 0, err)
-	for _, text := range v.Strict(body) {
-		fmt.Println(text)
+	for _, dropped := range v.Strict(body) {
+		fmt.Println(dropped)
 	}
 	// Output:
 	// true true <nil>

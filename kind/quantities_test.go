@@ -44,7 +44,7 @@ func TestQuantitiesAreBounded(t *testing.T) {
 		if err := UnmarshalStored([]byte(row.text), row.into); errors.Is(err, errQuantity) != row.refused {
 			t.Errorf("%s, stored: got %v, want that it is refused: %v", row.name, err, row.refused)
 		}
-		if texts := StrictTexts([]byte(row.text), row.into); row.refused && texts != nil {
+		if texts := StrictErrors([]byte(row.text), row.into); row.refused && texts != nil {
 			t.Errorf("%s: got the warnings %q, want none", row.name, texts)
 		}
 	}

@@ -29,18 +29,29 @@ func UnmarshalStored(text []byte, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// StrictTexts returns the warnings about unknown and duplicate fields in src, decoded into the Go
-// object into. It returns nil if src cannot be decoded: Decode reports that.
-func StrictTexts(src []byte, into any) []string {
+// StrictErrors returns the unknown and duplicate fields in src, decoded into the Go object into. It
+// returns nil if src cannot be decoded: Decode reports that.
+func StrictErrors(src []byte, into any) []jsondoc.StrictError {
 	strict, err := UnmarshalStrict(src, into)
 	if err != nil {
 		return nil
 	}
-	var texts []string
-	for _, e := range strict {
-		texts = append(texts, e.Error())
+	var out []jsondoc.StrictError
+	for _, err := range strict {
+		out = append(out, strictError(err))
 	}
-	return texts
+	return out
+}
+
+// strictError returns the value of an error of [kjson.UnmarshalStrict]. The library,
+// sigs.k8s.io/json v0.0.0-20250730193827, exports the path of such an error. Only the error's text tells
+// whether the field is unknown or duplicated: the type strictError with its ErrType is not exported.
+func strictError(err error) jsondoc.StrictError {
+	e := jsondoc.StrictError{Kind: jsondoc.DuplicateField, Path: err.(kjson.FieldError).FieldPath()}
+	if err.Error() != e.Error() {
+		e.Kind = jsondoc.UnknownField
+	}
+	return e
 }
 
 // DecodeTyped decodes obj, a Go object that was read from a body, into d. strict has the errors of

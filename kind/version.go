@@ -50,8 +50,8 @@ func (v *Version) DecodeApplied(d *jsondoc.Doc, src []byte) (schema.Found, error
 	return v.Schema.DecodeApplied(d, src)
 }
 
-// Strict returns a text for each unknown or duplicate field that Decode dropped.
-func (v *Version) Strict(src []byte) []string {
+// Strict returns an error for each unknown or duplicate field that Decode dropped.
+func (v *Version) Strict(src []byte) []jsondoc.StrictError {
 	if strict := v.Kind.Behavior.Strict; strict != nil {
 		return strict(v, src)
 	}

@@ -215,9 +215,9 @@ func (p *Policy) verdict(ctx context.Context, kinds *kind.Snapshot) []Finding {
 		return append(out, Finding{Severity: Error, Check: "server", Message: err.Error()})
 	}
 	if found != 0 {
-		for _, note := range v.Strict(p.JSON) {
-			if len(out) == 0 || !strings.HasPrefix(note, "duplicate ") {
-				out = append(out, strictly(v, note))
+		for _, e := range v.Strict(p.JSON) {
+			if len(out) == 0 || e.Kind != jsondoc.DuplicateField {
+				out = append(out, strictly(v, e))
 			}
 		}
 	}

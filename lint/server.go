@@ -52,10 +52,10 @@ func verdict(ctx context.Context, d, old *Definition, r kubernetes.Release) []Fi
 		return append(out, d.place(Finding{Severity: Error, Check: "server", Message: err.Error()}))
 	}
 	if found != 0 {
-		for _, note := range v.Strict(d.JSON) {
+		for _, e := range v.Strict(d.JSON) {
 			// Drafts and, with their positions, duplicate keys are reported in other words.
-			if !strings.Contains(note, "."+draftKey+`"`) && (len(d.Source.Duplicates) == 0 || !strings.HasPrefix(note, "duplicate ")) {
-				out = append(out, d.place(strictly(v, note)))
+			if !strings.HasSuffix(e.Path, "."+draftKey) && (len(d.Source.Duplicates) == 0 || e.Kind != jsondoc.DuplicateField) {
+				out = append(out, d.place(strictly(v, e)))
 			}
 		}
 	}
@@ -113,16 +113,13 @@ func stored(v *kind.Version, d *Definition) (*jsondoc.Doc, error) {
 }
 
 // strictly returns the finding for an unknown or duplicate field, without its position.
-func strictly(v *kind.Version, note string) Finding {
-	f := Finding{Severity: Error, Check: "server", ID: "server/unknown-field", Message: note}
-	if _, rest, ok := strings.Cut(note, ` field "`); ok {
-		f.Path = strings.TrimSuffix(rest, `"`)
-		f.Hint = "a server that reads strictly, as kubectl asks it to, refuses this; otherwise the field is dropped"
-		if strings.HasPrefix(note, "duplicate ") {
-			f.ID = "server/duplicate-key"
-		} else if like := LikeField(v, f.Path); like != "" {
-			f.Hint = "write " + like + "; " + f.Hint
-		}
+func strictly(v *kind.Version, e jsondoc.StrictError) Finding {
+	f := Finding{Severity: Error, Check: "server", ID: "server/unknown-field", Path: e.Path, Message: e.Error(),
+		Hint: "a server that reads strictly, as kubectl asks it to, refuses this; otherwise the field is dropped"}
+	if e.Kind == jsondoc.DuplicateField {
+		f.ID = "server/duplicate-key"
+	} else if like := LikeField(v, f.Path); like != "" {
+		f.Hint = "write " + like + "; " + f.Hint
 	}
 	return f
 }

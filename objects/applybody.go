@@ -39,7 +39,7 @@ func (c *configuration) strictly(o *meta.WriteOptions) (warnings []string, err e
 	case o.FieldValidation == metav1.FieldValidationStrict:
 		return nil, status.BadRequest("error strict decoding patch: error converting YAML to JSON: %v", c.twice)
 	}
-	return yamlWarnings(c.twice), nil
+	return yamljson.Messages(c.twice), nil
 }
 
 // readConfiguration reads an apply patch, and refuses one with members that it must not have.

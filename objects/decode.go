@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,11 +84,12 @@ func (r *Ref) Decode(d *jsondoc.Doc, b *Body, validation string) (warnings []str
 		return nil, r.kindless(b, obj.APIVersion(), validation)
 	}
 	// An object of another kind is refused later on; its fields are not ours to know.
-	strict := r.strict(found, b, validation)
+	wrong := r.strict(found, b, validation)
 	sameFields := obj.APIVersion() == r.Version.APIVersion() || slices.Contains(r.Version.Kind.Behavior.BodyVersions, obj.APIVersion())
 	if !sameFields || obj.Kind() != r.Version.Kind.Name {
-		strict = r.strictElsewhere(obj, b, strict, validation)
+		wrong = r.strictElsewhere(obj, b, wrong, validation)
 	}
+	strict := wrong.texts(validation)
 	if len(strict) > 0 && validation == metav1.FieldValidationStrict {
 		// The text names the type that upstream decodes into.
 		kind := r.Version.Kind.Name
@@ -111,84 +111,83 @@ func (r *Ref) Decode(d *jsondoc.Doc, b *Body, validation string) (warnings []str
 	return strict, nil
 }
 
-// strictElsewhere is strict for an object of another kind or version: its metadata is checked like any, its other fields are those of a
-// version of the kind's group, or nobody's.
-func (r *Ref) strictElsewhere(obj meta.Object, b *Body, strict []string, validation string) []string {
+// mistakes are the fields of a body for which strict decoding refuses it.
+type mistakes struct {
+	yaml   error // duplicate keys of a YAML text; nil if there are none
+	fields []jsondoc.StrictError
+}
+
+// texts returns the mistakes as parts of an error if validation is Strict, and as warnings otherwise.
+func (m *mistakes) texts(validation string) []string {
+	var out []string
+	switch {
+	case m.yaml == nil:
+	case validation == metav1.FieldValidationStrict:
+		out = append(out, m.yaml.Error())
+	default:
+		out = yamljson.Messages(m.yaml)
+	}
+	return append(out, jsondoc.StrictTexts(m.fields)...)
+}
+
+// strict returns the mistakes in a body that is decoded nevertheless.
+func (r *Ref) strict(found schema.Found, b *Body, validation string) mistakes {
+	if validation == metav1.FieldValidationIgnore {
+		return mistakes{}
+	}
+	m := mistakes{yaml: b.Duplicates}
+	if found != 0 {
+		m.fields = r.Version.Strict(b.JSON)
+	}
+	return m
+}
+
+// strictElsewhere returns the mistakes in an object of another kind or version, of which m are those
+// for r's version. Metadata is checked as in any object. The other fields are those of the object's
+// version, if the kind has it.
+func (r *Ref) strictElsewhere(obj meta.Object, b *Body, m mistakes, validation string) mistakes {
 	group, version, ok := strings.Cut(obj.APIVersion(), "/")
 	k := r.Version.Kind
 	// The schema of the other version may declare fields that this version's does not.
-	strict = ofMetadataOnly(strict)
+	m.fields = ofMetadataOnly(m.fields)
 	if !ok || group != k.Group || obj.Kind() != k.Name || version == r.Version.Name {
-		return strict
+		return m
 	}
 	switch v := k.Version(version); {
 	// The client does not want to know of unknown fields.
 	case validation == metav1.FieldValidationIgnore:
-		return nil
+		return mistakes{}
 	case v != nil:
-		return v.Strict(b.JSON)
+		return mistakes{fields: v.Strict(b.JSON)}
 	}
-	return append(strict, undeclared(b.JSON)...)
+	m.fields = append(m.fields, undeclared(b.JSON)...)
+	return m
 }
 
-// ofMetadataOnly leaves out the errors for unknown fields outside metadata.
-func ofMetadataOnly(strict []string) []string {
-	return slices.DeleteFunc(strict, func(text string) bool {
-		return strings.HasPrefix(text, "unknown field") && !strings.HasPrefix(text, `unknown field "metadata.`)
+// ofMetadataOnly leaves out the unknown fields outside metadata.
+func ofMetadataOnly(list []jsondoc.StrictError) []jsondoc.StrictError {
+	return slices.DeleteFunc(list, func(e jsondoc.StrictError) bool {
+		return e.Kind == jsondoc.UnknownField && !strings.HasPrefix(e.Path, "metadata.")
 	})
 }
 
 // undeclared returns the fields of an object in a version that nobody declares.
-func undeclared(text []byte) []string {
+func undeclared(text []byte) []jsondoc.StrictError {
 	d := jsondoc.Get()
 	defer d.Release()
 	if jsondoc.Parse(d, text) != nil {
 		return nil // another function reports it
 	}
-	var out []string
+	var out []jsondoc.StrictError
 	for name := range d.Root().Members() {
 		switch name {
 		case "apiVersion", "kind", "metadata":
 		default:
-			out = append(out, "unknown field "+strconv.Quote(name))
+			out = append(out, jsondoc.StrictError{Kind: jsondoc.UnknownField, Path: name})
 		}
 	}
-	slices.Sort(out)
+	slices.SortFunc(out, func(a, b jsondoc.StrictError) int { return strings.Compare(a.Error(), b.Error()) })
 	return out
-}
-
-// strict returns the mistakes in a body that is decoded nevertheless.
-func (r *Ref) strict(found schema.Found, b *Body, validation string) []string {
-	if found == 0 && b.Duplicates == nil || validation == metav1.FieldValidationIgnore {
-		return nil
-	}
-	var out []string
-	if b.Duplicates != nil {
-		if validation == metav1.FieldValidationStrict {
-			out = append(out, b.Duplicates.Error())
-		} else {
-			out = append(out, yamlWarnings(b.Duplicates)...)
-		}
-	}
-	if found != 0 {
-		out = append(out, r.Version.Strict(b.JSON)...)
-	}
-	return out
-}
-
-// yamlWarnings splits a YAML error into its lines.
-func yamlWarnings(err error) []string {
-	text := err.Error()
-	for _, prefix := range []string{"error converting YAML to JSON: yaml: unmarshal errors:\n", "yaml: unmarshal errors:\n"} {
-		if rest, ok := strings.CutPrefix(text, prefix); ok {
-			lines := strings.Split(rest, "\n")
-			for i := range lines {
-				lines[i] = strings.TrimSpace(lines[i])
-			}
-			return lines
-		}
-	}
-	return []string{text}
 }
 
 // undecodable returns the error for a body that does not decode: text that is no

@@ -190,7 +190,7 @@ func (r *Ref) decodePatched(next *jsondoc.Doc, p *patchResult) (built, error) {
 		if !r.behavior().DecodesIntoType() && obj.Kind() != r.Kind.Name { // whose fields are nobody's
 			strict = ofMetadataOnly(strict)
 		}
-		wrong = append(wrong, strict...)
+		wrong = append(wrong, jsondoc.StrictTexts(strict)...)
 	}
 	if len(wrong) > 0 && validation == metav1.FieldValidationStrict {
 		return built{}, r.invalidPatch(p, "strict decoding error: "+strings.Join(wrong, ", "))

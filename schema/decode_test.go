@@ -168,7 +168,7 @@ func TestStrict(t *testing.T) {
 	const in = `{"apiVersion":"v1","zz":1,"e":{"metadata":{"bar":1},"ok":1},"l":[{"metadata":{"foo":1}},{"x":{"y":1},"x":2}],"metadata":{"foo":1,"name":"a","name":"b"}}`
 	want := []string{`duplicate field "l[1].x"`, `duplicate field "metadata.name"`, `unknown field "metadata.foo"`,
 		`unknown field "l[1].x"`, `unknown field "zz"`, `unknown field "e.metadata.bar"`, `unknown field "l[0].metadata.foo"`}
-	got := p.Strict([]byte(in))
+	got := jsondoc.StrictTexts(p.Strict([]byte(in)))
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

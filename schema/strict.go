@@ -14,10 +14,9 @@ import (
 // This file lists what the decoder drops. It is a plain twin of the decoder: it visits the parsed
 // text again.
 
-// Strict lists the duplicate and undeclared fields of src, with upstream's texts and in upstream's
-// order: duplicates, fields of metadata, other fields, fields of the metadata of embedded
+// Strict lists the duplicate and undeclared fields of src in upstream's order: duplicates, fields of metadata, other fields, fields of the metadata of embedded
 // resources. For malformed JSON it returns nil.
-func (p *Program) Strict(src []byte) []string {
+func (p *Program) Strict(src []byte) []jsondoc.StrictError {
 	var d jsondoc.Doc
 	code, err := p.load()
 	if err != nil || jsondoc.Parse(&d, src) != nil {
@@ -27,28 +26,28 @@ func (p *Program) Strict(src []byte) []string {
 }
 
 // strict is Strict for a parsed text.
-func (p *program) strict(d *jsondoc.Doc, src []byte) []string {
+func (p *program) strict(d *jsondoc.Doc, src []byte) []jsondoc.StrictError {
 	list := jsondoc.Duplicates(src)
 	s := strict{p: p}
 	root := d.Root()
 	if p.root.resource {
-		list = append(list, quoteUnknown(unknownMeta("", root.Get("metadata")))...)
+		list = append(list, unknownFields(unknownMeta("", root.Get("metadata")))...)
 	}
 	if !p.options.PreserveUnknown {
 		s.value(p.root, p.root.keep, "", root)
 		slices.Sort(s.unknown)
-		list = append(list, quoteUnknown(s.unknown)...)
+		list = append(list, unknownFields(s.unknown)...)
 	}
 	s.embedded(p.root, "", root)
 	slices.Sort(s.meta)
-	return append(list, quoteUnknown(s.meta)...)
+	return append(list, unknownFields(s.meta)...)
 }
 
-// quoteUnknown returns the message for each path.
-func quoteUnknown(paths []string) []string {
-	list := make([]string, len(paths))
+// unknownFields returns the error for each path.
+func unknownFields(paths []string) []jsondoc.StrictError {
+	list := make([]jsondoc.StrictError, len(paths))
 	for i, path := range paths {
-		list[i] = `unknown field "` + path + `"`
+		list[i] = jsondoc.StrictError{Kind: jsondoc.UnknownField, Path: path, Verbatim: true}
 	}
 	return list
 }

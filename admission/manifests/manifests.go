@@ -207,7 +207,7 @@ func (f *Folder) add(s *State, d *manifest.Document) error {
 		return fmt.Errorf("%s: got the name %q, want one that ends with %s", head.Kind, head.Name, Suffix)
 	}
 	if unknown := v.Strict(d.JSON); len(unknown) > 0 {
-		return fmt.Errorf("%s %s: %s", head.Kind, head.Name, strings.Join(unknown, ", "))
+		return fmt.Errorf("%s %s: %s", head.Kind, head.Name, strings.Join(jsondoc.StrictTexts(unknown), ", "))
 	}
 	text, err := decode(v, head.Name, d.JSON)
 	if err != nil {

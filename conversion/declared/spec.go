@@ -179,8 +179,8 @@ func Parse(text []byte) (*Conversion, error) {
 	}
 	var problems Problems
 	if found != 0 {
-		for _, note := range p.Strict(text) {
-			problems = append(problems, unknown(p.Source(), note))
+		for _, e := range p.Strict(text) {
+			problems = append(problems, refused(p.Source(), e))
 		}
 	}
 	for _, e := range p.Validate(ctxNone, d, nil, schema.Whole).Errors {
@@ -202,18 +202,14 @@ func Parse(text []byte) (*Conversion, error) {
 	return out, nil
 }
 
-// unknown returns the problem that a strict note of the schema describes: unknown field "spec.hup".
-func unknown(s *structural.Schema, note string) Problem {
-	_, path, ok := strings.Cut(note, `"`)
-	path = strings.TrimSuffix(path, `"`)
-	if !ok {
-		return Problem{"", note}
-	}
+// refused returns the problem for an unknown or duplicate field, with the names that may be meant.
+func refused(s *structural.Schema, e jsondoc.StrictError) Problem {
+	path := e.Path
 	parent, name := "", path
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
 		parent, name = path[:i], path[i+1:]
 	}
-	message := strings.TrimSpace(strings.Replace(note, `"`+path+`"`, fmt.Sprintf("%q", name), 1))
+	message := jsondoc.StrictError{Kind: e.Kind, Path: name}.Error()
 	at := s
 	for step := range strings.SplitSeq(parent, ".") {
 		if at == nil || step == "" {

@@ -49,7 +49,7 @@ func (c *Converter) Whole(ctx context.Context, object []byte, name string) (resu
 		return nil, nil, err
 	}
 	if found != 0 {
-		dropped = from.program.Strict(object)
+		dropped = jsondoc.StrictTexts(from.program.Strict(object))
 	}
 	if errs := from.program.Validate(ctx, d, nil, schema.Whole).Errors; len(errs) > 0 {
 		return nil, dropped, &InvalidError{from.name, errs}

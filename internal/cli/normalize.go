@@ -112,14 +112,14 @@ func normalized(s *offline.Server, d manifest.Document, notes io.Writer) ([]byte
 		}
 		return nil, fmt.Errorf("%s: %s in version %q cannot be handled as a %s: %w", d, version.Kind.Name, version.Name, version.Kind.Name, err)
 	}
-	unknown := slices.Clone(d.Duplicates)
+	var strict []jsondoc.StrictError
 	if found != 0 {
-		unknown = append(unknown, version.Strict(d.JSON)...)
+		strict = version.Strict(d.JSON)
 	}
-	for _, note := range unknown {
+	for _, note := range slices.Concat(d.Duplicates, jsondoc.StrictTexts(strict)) {
 		fmt.Fprintf(notes, "%s: dropped %s\n", d, note)
 	}
-	for _, note := range nulls(d.JSON, object.Root(), unknown) {
+	for _, note := range nulls(d.JSON, object.Root(), strict) {
 		fmt.Fprintf(notes, "%s: %s\n", d, note)
 	}
 	return object.Root().AppendJSON(nil), nil
@@ -135,9 +135,9 @@ func mistyped(d manifest.Document, wrong []lint.Finding) error {
 	return errors.Join(errs...)
 }
 
-// nulls describes the dropped nulls of an object, except for those of unknown fields, which are
-// reported as unknown.
-func nulls(text []byte, object jsondoc.Value, unknown []string) []string {
+// nulls describes the dropped nulls of an object, except for those of unknown fields. strict has
+// these.
+func nulls(text []byte, object jsondoc.Value, strict []jsondoc.StrictError) []string {
 	var source jsondoc.Doc
 	if jsondoc.Parse(&source, text) != nil {
 		return nil
@@ -145,8 +145,9 @@ func nulls(text []byte, object jsondoc.Value, unknown []string) []string {
 	var notes []string
 	var walk func(path string, was, is jsondoc.Value)
 	note := func(path string, is jsondoc.Value) {
+		isUnknown := func(e jsondoc.StrictError) bool { return e.Kind == jsondoc.UnknownField && e.Path == path }
 		switch {
-		case is.Kind() == jsondoc.Null || slices.Contains(unknown, "unknown field "+strconv.Quote(path)):
+		case is.Kind() == jsondoc.Null || slices.ContainsFunc(strict, isUnknown):
 		case is.Exists():
 			notes = append(notes, "replaced null "+strconv.Quote(path)+" by its default")
 		default:

@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-io/keelson/internal/report"
 	"github.com/keelson-io/keelson/internal/settings"
 	"github.com/keelson-io/keelson/internal/source"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/lint"
 	"github.com/keelson-io/keelson/offline"
@@ -203,18 +204,15 @@ func (v *verdict) strict(d manifest.Document, version *kind.Version) {
 	for _, k := range d.DuplicateKeys() {
 		v.addAt(k.Line, k.Column, ruleStrict, k.Path, fmt.Sprintf("key %q is there already, in line %d", k.Key, k.First))
 	}
-	for _, complaint := range version.Strict(d.JSON) {
-		path := ""
-		if strings.HasPrefix(complaint, "duplicate field") && lint.Worst(v.Findings) == lint.Error {
+	for _, e := range version.Strict(d.JSON) {
+		if e.Kind == jsondoc.DuplicateField && lint.Worst(v.Findings) == lint.Error {
 			continue // the key has been named, with its position
 		}
-		if m := unknownField.FindStringSubmatch(complaint); m != nil {
-			path = m[1]
-			if like := likeField(version, path); like != "" {
-				complaint += fmt.Sprintf("; did you mean %q?", like)
-			}
+		message := e.Error()
+		if like := likeField(version, e.Path); like != "" {
+			message += fmt.Sprintf("; did you mean %q?", like)
 		}
-		v.add(d, ruleStrict, path, complaint)
+		v.add(d, ruleStrict, e.Path, message)
 	}
 }
 

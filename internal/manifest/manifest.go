@@ -362,10 +362,8 @@ func fromYAML(file string, start int, text []byte) (d Document, ok bool) {
 		return d, true
 	}
 	if duplicates != nil {
-		for m := range strings.SplitSeq(duplicates.Error(), "\n") {
-			if _, m, found := strings.Cut(m, "line "); found {
-				d.Duplicates = append(d.Duplicates, rebase("line "+m, start))
-			}
+		for _, m := range yamljson.Messages(duplicates) {
+			d.Duplicates = append(d.Duplicates, rebase(m, start))
 		}
 	}
 	if string(out) == "null" {

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"unicode"
 	"unicode/utf8"
 
@@ -122,6 +123,14 @@ func convert(ctx context.Context, text []byte, strict, emptied bool) (json []byt
 		return nil, nil, ctx.Err()
 	}
 	return p.b, duplicates, nil
+}
+
+// Messages returns the message for each key of the error duplicates that JSON returned.
+func Messages(duplicates error) []string {
+	if e := (*yaml.TypeError)(nil); errors.As(duplicates, &e) {
+		return slices.Clone(e.Errors)
+	}
+	return []string{duplicates.Error()}
 }
 
 // decode decodes the first document of a text. For an empty text, out does not change.
