@@ -36,6 +36,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/api/discovery"
 	"github.com/keelson-io/keelson/api/impersonation"
 	"github.com/keelson-io/keelson/audit"
@@ -112,16 +113,8 @@ type Handler struct {
 
 	kinds kindWatch
 
-	reads, writes inFlight
-	turns         *turns // of long answers
-	building      *budget
-	sending       inFlight     // long answers
-	working       *budget      // bytes that large bodies and objects become
-	bodies        quota        // bytes of bodies
-	refused       atomic.Int32 // refused requests that wait for the end of their bodies
-	watches       quota        // how many long-running requests there are
-	largeHeaders  quota        // bytes of headers of requests with many of them
-	unread        unread       // answers that clients leave unread
+	limits  *admit.Limits
+	refused atomic.Int32 // refused requests that wait for the end of their bodies
 
 	stopping context.Context // ends when watches are to end
 	stop     context.CancelFunc
@@ -152,17 +145,8 @@ func New(c Config) *Handler {
 	if h.BookmarkEvery == 0 {
 		h.BookmarkEvery = time.Minute
 	}
-	shares := h.Memory.Shares()
-	h.turns = newTurns()
-	h.building = newBudget(shares.Answers, shares.Answers/4)
-	h.working = newBudget(shares.Work, shares.Work/4*3)
-	h.bodies.most, h.bodies.share = shares.Bodies, max(shares.Bodies/4, 2*maxBody)
-	h.sending.setMost(shares.Answers / longAnswer)
-	h.watches.most, h.watches.share = watchesWithin(shares.Watches)
-	h.largeHeaders.most, h.largeHeaders.share = shares.Headers, shares.Headers/4
-	h.unread.most, h.unread.share = shares.Answers, shares.Answers/4*3
-	h.reads.setMost(limitOf(c.MaxReads, DefaultReads))
-	h.writes.setMost(limitOf(c.MaxWrites, DefaultWrites))
+	h.limits = admit.New(admit.Config{Memory: h.Memory, Shares: h.Memory.Shares(), Flow: h.Flow, Reads: h.MaxReads, Writes: h.MaxWrites,
+		Timeout: h.Timeout, Logger: h.logger})
 	h.metrics = newMetrics(h.Config.Metrics)
 	h.refusals = newRefusals(h.logger)
 	h.discovery = discovery.New(h.Kinds.Load)
@@ -225,7 +209,7 @@ type request struct {
 	audit    *audit.Record // nil: nothing is recorded
 	stranger bool          // the sender is not known
 
-	recording *room // for the audit record; nil if it gets no body
+	recording *admit.Room // for the audit record; nil if it gets no body
 
 	attrs   authz.Attributes // what was asked of the authorizers
 	decided authz.Result     // their decision
@@ -238,46 +222,17 @@ type request struct {
 	code     int // of the answer, 0 before it began
 	long     bool
 
-	slots        *inFlight // the limit that the request counts against; nil if there is none
-	flow         flowing   // in place of slots; see flow.go
-	inSlot       bool      // the request holds a slot now …
-	slotShared   bool      // … which counts in its user's share
-	body         int64     // bytes charged for its body
-	sending      bool      // it sends a long answer …
-	sendShared   bool      // … which counts in its user's share
-	sent         int64     // bytes of its body
-	charged      int64     // bytes charged for what it works on
-	turn         *turn     // nil until its work is long
-	headers      int64     // bytes charged for its large header …
-	headersPayer string    // … and the name charged for them; "" while the user is not known
-	watching     bool      // it counts as a watch
-	cut          *cutter   // of a long-running answer; nil if it has none
-	taker        *taker    // of an answer that counts as unread; nil if it does not
+	holds admit.Holding // what it holds of the server
+	cut   *cutter       // of a long-running answer; nil if it has none
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
 
-// release gives back the slots and budgets that the request holds.
+// release gives back what the request holds.
 func (q *request) release() {
-	if q.body > 0 {
-		q.h.bodies.release(q.payer(), q.body)
-	}
-	if q.flow.unwatch != nil {
-		q.flow.unwatch()
-	}
-	q.endWork()
-	q.endTurn()
-	if q.sending {
-		q.h.sending.leave(q.payer(), q.sendShared)
-	}
-	if q.watching {
-		q.h.watches.release(q.payer(), 1)
-	}
+	q.holds.Release()
 	if q.cut != nil {
 		q.cut.end()
-	}
-	if q.headers > 0 {
-		q.releaseHeaders()
 	}
 }
 
@@ -286,6 +241,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	q := requests.Get().(*request)
 	*q = request{h: h, w: w, r: r, ctx: r.Context(), began: start}
+	h.limits.Begin(&q.holds, r)
 	defer q.finish(start)
 	for i := range steps {
 		if err := steps[i].do(q); err != nil {
@@ -301,11 +257,10 @@ func (q *request) finish(start time.Time) {
 	if q.cancel != nil {
 		q.cancel()
 	}
-	q.leave()
 	q.release()
-	answer := q.taker
+	answer := q.holds.Taker()
 	if p != nil && answer != nil {
-		defer answer.drop()
+		defer answer.Drop()
 	}
 	if p != nil {
 		if p == http.ErrAbortHandler {
@@ -323,23 +278,23 @@ func (q *request) finish(start time.Time) {
 	q.complete()
 	q.h.metrics.observe(q, start)
 	if p == nil && answer == nil {
-		answer = q.lateTaker()
+		answer = q.lateAnswer()
 	}
 	*q = request{}
 	if !poison.On {
 		requests.Put(q)
 	}
 	if p == nil && answer != nil {
-		answer.end()
+		answer.End()
 	}
 }
 
 // complete ends the request's audit record.
 func (q *request) complete() {
 	if !q.stranger {
-		q.audit.Took("apf-queue-wait", q.flow.waited)
+		q.audit.Took("apf-queue-wait", q.holds.Waited())
 		q.audit.Complete()
-		q.recording.leave()
+		q.recording.Leave()
 	}
 }
 
@@ -387,7 +342,7 @@ func deadline(q *request) error {
 		return nil
 	}
 	limit := q.h.Timeout
-	q.flow.wait = limit / queueWait
+	wait := limit / admit.QueueWait
 	switch q.verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 		limit = min(limit, writeTimeout)
@@ -401,9 +356,10 @@ func deadline(q *request) error {
 			limit = d
 		}
 		if d > 0 {
-			q.flow.wait = min(q.flow.wait, d/queueWait)
+			wait = min(wait, d/admit.QueueWait)
 		}
 	}
+	q.holds.SetQueueWait(wait)
 	q.ctx, q.cancel = context.WithTimeout(q.ctx, limit)
 	return nil
 }

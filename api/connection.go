@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/authn"
 )
 
@@ -63,7 +64,7 @@ func admitConnection(q *request) error {
 		q.w.Header().Set("Connection", "close")
 	case Refused:
 		q.w.Header().Set("Connection", "close")
-		return tooMany{1}
+		return admit.TooMany{After: 1}
 	}
 	return nil
 }

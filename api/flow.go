@@ -3,31 +3,14 @@ package api
 import (
 	"net/http"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/flow"
 )
 
-// This file passes requests through priority and fairness. Package flow decides. Requests hold
-// seats in place of slots (inflight.go), while the server works on them.
-
-// queueWait is the part of a request's time that it may wait in a queue: one of so many.
-const queueWait = 4
-
-// longestWait bounds the time in a queue.
-const longestWait = time.Minute
-
-// flowing is what a request needs for priority and fairness.
-type flowing struct {
-	ticket   flow.Ticket
-	request  flow.Request
-	wait     time.Duration // how long it may wait in a queue each time; 0: what requests without a timeout may
-	waited   time.Duration
-	received bool // the body has arrived, or is arriving
-	unwatch  func()
-}
+// This file says what requests are for priority and fairness, and estimates their work.
 
 // Names of the headers with the classification of a request, in the spelling of the HTTP library.
 const (
@@ -41,59 +24,44 @@ func (q *request) classify() bool {
 	if q.h.Flow == nil || q.long && q.verb != "watch" {
 		return false
 	}
-	r := &q.flow.request
-	*r = flow.Request{User: q.user.Name, Groups: q.user.Groups, Payer: q.payer(), IsResource: q.resource, Verb: q.verb, Path: q.path, Group: q.group,
-		Version: q.info.version, Resource: q.plural, Subresource: q.subresource, Namespace: q.namespace, Name: q.name}
-	q.h.Flow.Classify(&q.flow.ticket, r)
+	watch := admit.NoWatch
+	if q.long {
+		watch = admit.AnyWatch
+		if q.watchesNode() {
+			watch = admit.NodeWatch
+		}
+	}
 	h := q.w.Header()
-	h[schemaHeader], h[levelHeader] = q.flow.ticket.Headers()
+	h[schemaHeader], h[levelHeader] = q.holds.Classify(q.flowRequest(), q, watch, q.isProbe())
 	return true
 }
 
-// enterFlow acquires the request's seats. If there are none, the error is tooMany. Probes do not wait:
-// concurrent probes share one run of their checks.
-func (q *request) enterFlow() error {
-	if q.inSlot || q.isProbe() {
-		return nil
-	}
-	wait := q.flow.wait
-	if wait == 0 {
-		wait = q.h.Timeout / queueWait
-	}
-	ok, waited := q.flow.ticket.Enter(q.ctx, q.work(), min(wait, longestWait))
-	q.flow.waited += waited
-	if !ok {
-		return tooMany{q.flow.ticket.RetryAfter()}
-	}
-	q.inSlot = true
-	if q.long && q.flow.unwatch == nil {
-		q.flow.unwatch = q.h.Flow.Watch(&q.flow.request, q.watchesNode())
-	}
-	return nil
+// flowRequest returns what FlowSchemas look at.
+func (q *request) flowRequest() flow.Request {
+	return flow.Request{User: q.user.Name, Groups: q.user.Groups, Payer: q.payer(), IsResource: q.resource, Verb: q.verb, Path: q.path, Group: q.group,
+		Version: q.info.version, Resource: q.plural, Subresource: q.subresource, Namespace: q.namespace, Name: q.name}
 }
 
-// work estimates the request's work.
-func (q *request) work() flow.Work {
-	t := &q.flow.ticket
+// EstimateWork implements admit.Estimator.
+func (q *request) EstimateWork(t *flow.Ticket, arrived bool) flow.Work {
 	switch {
 	case !q.resource:
 	case q.verb == "list", q.verb == "watch":
-		return q.listWork()
+		return q.listWork(t)
 	case q.verb == "create", q.verb == "update", q.verb == "patch", q.verb == "delete":
-		if !q.flow.received && !bodyless(q.r) {
+		if !arrived && !bodyless(q.r) {
 			break // the write gets its seats when the body has arrived
 		}
 		if q.plural == "serviceaccounts" && q.subresource == "token" {
 			break // no watcher is notified
 		}
-		return t.WriteWork(q.h.Flow.Watchers(&q.flow.request))
+		return t.WriteWork(q.holds.Watchers())
 	}
 	return flow.Work{Initial: 1}
 }
 
 // listWork estimates the work of a list, or of the start of a watch.
-func (q *request) listWork() flow.Work {
-	t := &q.flow.ticket
+func (q *request) listWork(t *flow.Ticket) flow.Work {
 	var o metav1.ListOptions
 	if len(q.query) > 0 {
 		query := q.query

@@ -141,12 +141,8 @@ func TestBodiesHoldNoSeats(t *testing.T) {
 		done <- resp.StatusCode
 	}()
 	io.WriteString(writer, `{"apiVersion":"demo.io/v1",`)
-	bodies := func() int64 {
-		s.h.bodies.mu.Lock()
-		defer s.h.bodies.mu.Unlock()
-		return s.h.bodies.used
-	}
-	s.eventually(func() bool { return bodies() > 0 })
+	bodies := func() bool { return strings.Contains(s.h.limits.Leftovers(), "bodies") }
+	s.eventually(bodies)
 	if left := inside(f); len(left) > 0 {
 		t.Errorf("while the body arrives: %v", left)
 	}
@@ -199,10 +195,10 @@ func TestListsTakeSeats(t *testing.T) {
 		if err := requestInfo(q); err != nil {
 			t.Fatal(err)
 		}
-		if !q.classify() {
-			t.Errorf("%q is not classified", query)
-		}
-		if w := q.work(); w.Initial != want {
+		r := q.flowRequest()
+		var ticket flow.Ticket
+		s.h.Flow.Classify(&ticket, &r)
+		if w := q.EstimateWork(&ticket, false); w.Initial != want {
 			t.Errorf("%q: got %d seats, want %d", query, w.Initial, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/api/table"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/status"
@@ -97,9 +98,9 @@ func (t *rows) appendOne(b []byte, object []byte) ([]byte, error) {
 // sendOne answers with a table of one object.
 func (t *rows) sendOne(code int, object []byte) error {
 	room := t.q.room(t.q.ctx)
-	defer room.leave()
-	if cost := rowCost(object); cost > buildFree {
-		if err := room.enter(int64(cost)); err != nil {
+	defer room.Leave()
+	if cost := rowCost(object); cost > admit.BuildFree {
+		if err := room.Enter(int64(cost)); err != nil {
 			return err
 		}
 	}
@@ -107,9 +108,9 @@ func (t *rows) sendOne(code int, object []byte) error {
 	if err != nil {
 		return err
 	}
-	room.shrink(len(b))
+	room.Shrink(len(b))
 	if t.q.accept.yaml {
-		room.leave() // YAML needs room of its own, and must not wait for this
+		room.Leave() // YAML needs room of its own, and must not wait for this
 	}
 	t.q.send(code, b)
 	return nil
@@ -117,7 +118,7 @@ func (t *rows) sendOne(code int, object []byte) error {
 
 // rowCost returns about how many bytes of memory a row needs at most while it is made.
 func rowCost(object []byte) int {
-	if len(object) < buildFree/32 {
+	if len(object) < admit.BuildFree/32 {
 		return 0
 	}
 	return 4*len(object) + 32*values(object)

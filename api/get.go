@@ -114,7 +114,7 @@ func (q *request) waitFor(rev uint64) error {
 	if uint64(q.res.Snapshot().Rev()) >= rev {
 		return wait()
 	}
-	return q.wait(wait) // for writes of others
+	return q.holds.Wait(q.ctx, wait) // for writes of others
 }
 
 // sendStored answers with an object as the cache has it.

@@ -31,7 +31,7 @@ func authenticate(q *request) error {
 		return status.Unauthorized("Unauthorized")
 	}
 	q.warn(response.Warnings...)
-	q.user = response.User
+	q.setUser(response.User)
 	if q.user.Name == authn.AnonymousUser || q.user.InGroup(authn.Unauthenticated) {
 		q.closeAfter()
 	}
@@ -71,7 +71,7 @@ func impersonate(q *request) error {
 		return err
 	}
 	q.h.logger.Debug("request impersonates", "user", q.user.Name, "as", got.User.Name, "groups", got.User.Groups, "constraint", got.Constraint)
-	q.user = got.User
+	q.setUser(got.User)
 	q.audit.Impersonated(got.User, got.Constraint)
 	return nil
 }

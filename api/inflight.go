@@ -5,146 +5,78 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/authn"
 )
 
-// This file limits how many requests are served at a time. A request holds a slot while the server
-// works on it. It holds none while its body arrives or its answer leaves, because a slow client
-// decides how long that lasts. Administrators and health endpoints enter when everybody else has to
-// wait. Watches have a limit of their own, see long.go.
+// This file says who is charged for a request, and makes it count against the limits of package admit.
 
 // The default limits of requests in flight.
 const (
-	DefaultReads  = 400
-	DefaultWrites = 200
+	DefaultReads  = admit.DefaultReads
+	DefaultWrites = admit.DefaultWrites
 )
 
-// inFlight counts the requests of one sort that are being served. One user has at most three
-// quarters of the slots, so that others are served however slow that user's requests are. While
-// fewer than a quarter of the slots are in use, users are not counted.
-type inFlight struct {
-	most   int64 // 0: no limit
-	now    atomic.Int64
-	shared quota // requests that came when a quarter of the slots was in use
+// countHeaders admits a request if its headers fit beside those of all others.
+func countHeaders(q *request) error {
+	err := q.holds.CountHeaders()
+	if err != nil {
+		q.closeAfter()
+	}
+	return err
 }
 
-// setMost sets how many requests are served at a time.
-func (c *inFlight) setMost(n int64) {
-	c.most, c.shared.most, c.shared.share = n, n-n/4, max(1, n/2)
-}
+// countUsersHeaders admits a request if its headers fit into its user's share.
+func countUsersHeaders(q *request) error { return q.holds.CountUsersHeaders() }
 
-// enter acquires a slot for a user. It reports whether there was one, and whether it counts against
-// the user's share. Exempt requests always get one.
-func (c *inFlight) enter(user string, exempt bool) (ok, shared bool) {
-	n := c.now.Add(1)
-	switch {
-	case exempt, n <= c.most/4:
-		return true, false
-	case n <= c.most && c.shared.acquire(user, 1, false):
-		return true, true
-	}
-	c.now.Add(-1)
-	return false, false
-}
-
-// leave releases a slot.
-func (c *inFlight) leave(user string, shared bool) {
-	if shared {
-		c.shared.release(user, 1)
-	}
-	c.now.Add(-1)
-}
-
-// limitOf returns a configured limit: 0 means the default, a negative one none.
-func limitOf(n, standard int) int64 {
-	switch {
-	case n == 0:
-		return int64(standard)
-	case n < 0:
-		return 0
-	}
-	return int64(n)
-}
-
-// limit lets a request in, or answers that the client has to come back.
-func limit(q *request) error {
-	if q.classify() {
-		return q.enter()
-	}
-	if q.long || q.isProbe() {
-		return nil
-	}
-	q.slots = &q.h.writes
-	switch q.r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		q.slots = &q.h.reads
-	}
-	if q.slots.most == 0 {
-		q.slots = nil
-	}
-	return q.enter()
-}
-
-// enter acquires the request's slot. If there is none, the error is tooMany.
-func (q *request) enter() error {
-	if q.flow.ticket.Classified() {
-		return q.enterFlow()
-	}
-	if q.slots == nil || q.inSlot {
-		return nil
-	}
-	if q.inSlot, q.slotShared = q.slots.enter(q.payer(), q.isAdministrators()); !q.inSlot {
-		return tooMany{1}
+// countUnread decides whether the answer is counted until the client has read it. Long-running requests are counted in another way.
+func countUnread(q *request) error {
+	if !q.long {
+		q.w = q.holds.CountUnread(q.w)
 	}
 	return nil
 }
 
-// leave gives the request's slot back, if it holds one.
-func (q *request) leave() {
-	switch {
-	case !q.inSlot:
-		return
-	case q.flow.ticket.Classified():
-		q.flow.ticket.Leave()
+// lateAnswer returns the writer for the rest of an answer that was not counted; nil if it need not be.
+func (q *request) lateAnswer() *admit.Taker {
+	if q.long || q.stranger || q.user == nil {
+		return nil
+	}
+	return q.holds.LateTaker(q.w)
+}
+
+// limit lets a request in, or refuses it because the client has to come back.
+func limit(q *request) error {
+	if q.classify() {
+		return q.holds.Enter(q.ctx)
+	}
+	if q.long || q.isProbe() {
+		return nil
+	}
+	switch q.r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		q.holds.UseSlots(false)
 	default:
-		q.slots.leave(q.payer(), q.slotShared)
+		q.holds.UseSlots(true)
 	}
-	q.inSlot = false
-}
-
-// wait runs f, which waits for others, without the request's slot, and takes the slot again. If f fails, the request has its error
-// and no slot. All waiting is done here: a request that waits with its slot keeps others out.
-func (q *request) wait(f func() error) error {
-	held := q.inSlot
-	q.leave()
-	if err := f(); err != nil || !held {
-		return err
-	}
-	return q.enter()
-}
-
-// acquire waits for n bytes of a budget. got is what it has of them, also if there is an error.
-func (q *request) acquire(ctx context.Context, b *budget, n int64) (got int64, err error) {
-	asked := b.ask(q.payer(), n)
-	if !asked.isReady() {
-		err = q.wait(func() error { return asked.wait(ctx) })
-	}
-	if asked.isReady() {
-		got = asked.n
-	}
-	return got, err
+	return q.holds.Enter(q.ctx)
 }
 
 // answers releases what the request no longer needs once its answer is built and only has to be
 // sent: the slot, the unread body and the header.
 func (q *request) answers() {
-	q.leave()
-	q.shedHeaders()
+	q.holds.Leave()
+	q.holds.ShedHeaders()
 	if q.r.ProtoMajor == 2 && q.r.Body != nil {
 		q.r.Body.Close() // drops what has arrived; on HTTP/1.1 nothing has, and Close would read on
 	}
+}
+
+// setUser says whose request it is.
+func (q *request) setUser(u *authn.User) {
+	q.user = u
+	q.holds.SetCaller(q.payer(), q.isAdministrators())
 }
 
 // payer returns the name that is charged for the request's share of the server's bounds, "" while
@@ -172,9 +104,31 @@ func (q *request) isProbe() bool {
 	return false
 }
 
-// tooMany refuses a request for which there is no room now. The answer is 429 in upstream's words, as plain text: the client has to
-// come back later.
-type tooMany struct{ after int64 } // in seconds
+// Work implements objects.Client: it waits until there is memory for the work on a live object of so
+// many bytes, and on the body.
+func (q *request) Work(bytes int) error { return q.holds.WorkOnObject(q.ctx, bytes) }
 
-// Error implements error.
-func (tooMany) Error() string { return "Too many requests, please try again later." }
+// largeList is the number of objects from which a list is expensive: a view is made of each.
+const largeList = 250
+
+// spareList waits until the memory is not tight, before a list or a watch of a resource that has many objects.
+func (q *request) spareList(limit int64) error {
+	if !q.holds.Tight() || limit > 0 && limit <= largeList || q.res.Snapshot().Len() <= largeList {
+		return nil
+	}
+	return q.holds.Spare(q.ctx)
+}
+
+// room returns an empty room for an answer. Waiting for bytes ends with ctx.
+func (q *request) room(ctx context.Context) *admit.Room {
+	r := q.holds.Room(ctx)
+	r.Long, r.Refusable = q.long, !q.long && (q.r.Method == http.MethodGet || q.r.Method == http.MethodHead)
+	return r
+}
+
+// TrackMemory registers what requests hold with the server's memory governor, and the documents that it may drop.
+func (h *Handler) TrackMemory() {
+	h.limits.Track()
+	h.Memory.Track("openapi", 0, h.openapi.Bytes)
+	h.Memory.Evict("openapi", h.openapi.Shed)
+}

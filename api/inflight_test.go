@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/authn"
 )
 
@@ -14,14 +15,24 @@ func TestRequestsInFlight(t *testing.T) {
 	s.must(201, "POST", widgets, widget("a", ``))
 	serve := func(method, path string, groups ...string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		q := &request{h: s.h, w: w, r: httptest.NewRequest(method, path, nil), user: &authn.User{Name: "jane", Groups: groups}}
+		q := &request{h: s.h, w: w, r: httptest.NewRequest(method, path, nil)}
+		s.h.limits.Begin(&q.holds, q.r)
+		q.setUser(&authn.User{Name: "jane", Groups: groups})
 		if err := limit(q); err != nil {
 			q.fail(err)
 		}
-		q.leave()
+		q.release()
 		return w
 	}
-	s.h.reads.now.Store(DefaultReads)
+	c := s.h.limits.Config
+	c.Reads = 1
+	s.h.limits = admit.New(c)
+	var other admit.Holding
+	s.h.limits.Begin(&other, httptest.NewRequest("GET", "/", nil))
+	other.UseSlots(false)
+	if err := other.Enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if w := serve("GET", widgets); w.Code != 429 || w.Body.String() != "Too many requests, please try again later.\n" || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("got %d %q, headers %v", w.Code, w.Body, w.Header())
 	}
@@ -31,13 +42,13 @@ func TestRequestsInFlight(t *testing.T) {
 	if w := serve("POST", widgets); w.Code != 200 {
 		t.Errorf("a write while there are many reads: got %d", w.Code)
 	}
-	if n := s.h.reads.now.Load(); n != DefaultReads {
-		t.Errorf("%d reads are counted, want %d", n, DefaultReads)
+	if n, _ := s.h.limits.InFlight(); n != 1 {
+		t.Errorf("%d reads are counted, want 1", n)
 	}
-	s.h.reads.now.Store(0)
+	other.Release()
 	s.must(200, "GET", widgets+"/a", "")
-	if n := s.h.reads.now.Load() + s.h.writes.now.Load(); n != 0 {
-		t.Errorf("%d requests are counted after the last one", n)
+	if left := s.h.limits.Leftovers(); left != "" {
+		t.Errorf("after the last request: %s", left)
 	}
 	for name, breaks := range map[string]http.HandlerFunc{
 		"that end in a panic":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200); panic("broken") },
@@ -49,8 +60,8 @@ func TestRequestsInFlight(t *testing.T) {
 			s.h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/apis", nil))
 			t.Error("the connection is not cut")
 		}()
-		if n := s.h.reads.now.Load(); n != 0 {
-			t.Errorf("%d requests are counted after those %s", n, name)
+		if left := s.h.limits.Leftovers(); left != "" {
+			t.Errorf("after those %s: %s", name, left)
 		}
 	}
 }

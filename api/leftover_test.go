@@ -12,7 +12,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/flow"
+	"github.com/keelson-io/keelson/internal/memory"
 	"github.com/keelson-io/keelson/internal/testkit"
 )
 
@@ -21,29 +23,20 @@ import (
 // leftovers describes what requests have not given back; "" if nothing is left.
 func (s *testServer) leftovers() string {
 	var out []string
-	for name, c := range map[string]*inFlight{"reads": &s.h.reads, "writes": &s.h.writes} {
-		if n := c.now.Load(); n != 0 {
-			out = append(out, fmt.Sprintf("%s: %d", name, n))
-		}
-	}
-	for name, u := range map[string]*quota{"shared reads": &s.h.reads.shared, "shared writes": &s.h.writes.shared, "bodies": &s.h.bodies,
-		"watches": &s.h.watches, "large headers": &s.h.largeHeaders} {
-		u.mu.Lock()
-		if u.used != 0 || len(u.users) != 0 {
-			out = append(out, fmt.Sprintf("%s: %d, users %v", name, u.used, u.users))
-		}
-		u.mu.Unlock()
+	if left := s.h.limits.Leftovers(); left != "" {
+		out = append(out, left)
 	}
 	if s.h.Flow != nil {
 		out = append(out, inside(s.h.Flow)...)
 	}
-	b := s.h.building
-	b.mu.Lock()
-	if b.used != 0 || len(b.users) != 0 || b.waiting != 0 {
-		out = append(out, fmt.Sprintf("building: %d, users %v, %d wait", b.used, b.users, b.waiting))
-	}
-	b.mu.Unlock()
 	return strings.Join(out, "; ")
+}
+
+// limitTo makes a server have other shares of memory.
+func (s *testServer) limitTo(shares memory.Shares) {
+	c := s.h.limits.Config
+	c.Shares = shares
+	s.h.limits = admit.New(c)
 }
 
 // broken is a body that ends in an error.
@@ -67,7 +60,9 @@ func TestNothingIsKeptOfRequests(t *testing.T) {
 
 // endInEveryWay sends the requests of TestNothingIsKeptOfRequests.
 func endInEveryWay(t *testing.T, s *testServer) {
-	s.h.building = newBudget(2<<20, 1<<20) // one answer at a time
+	shares := memory.SharesOf(64 << 30)
+	shares.Answers = 4 << 20 // one answer of a user at a time
+	s.limitTo(shares)
 	large := strings.Repeat("x", 400<<10)
 	for i := range 6 {
 		s.must(201, "POST", widgets, widget(fmt.Sprintf("large-%d", i), `"color":"`+large+`"`))

@@ -211,7 +211,7 @@ func (q *request) ended(calls *int) error {
 	if *calls++; *calls%checkEach != 0 {
 		return nil
 	}
-	q.giveWay()
+	q.holds.GiveWay()
 	if q.ctx.Err() == nil {
 		return nil
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/cache"
 )
 
@@ -82,7 +83,7 @@ func (a *reply) item(l *listing, obj *cache.Object) (head, body, tail []byte, er
 			l.row = nil
 		}
 		l.row, err = l.t.appendRow(l.row[:0], view.JSON)
-		a.room.shrink(len(l.row))
+		a.room.Shrink(len(l.row))
 		return nil, l.row, nil, err
 	case formPartialList:
 		head, body = appendPartialStart(nil, view.JSON, l.q.accept.meta)
@@ -175,8 +176,8 @@ func (q *request) wholeList(p *page) []byte {
 	if err != nil {
 		return nil
 	}
-	if q.recording = q.room(context.Background()); size > buildFree/auditCost {
-		q.recording.wait(int64(size) * auditCost)
+	if q.recording = q.room(context.Background()); size > admit.BuildFree/auditCost {
+		q.recording.Wait(int64(size) * auditCost)
 	}
 	var all []byte
 	a := &reply{q: &one}

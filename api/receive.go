@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -16,7 +17,7 @@ import (
 // bodies and to its user's share. The HTTP server ends reading at the request's deadline.
 
 const (
-	maxBody = 3 << 20 // the largest body that is read
+	maxBody = admit.MaxBody // the largest body that is read
 
 	// the least charge for a body: a waiting request needs memory, too
 	leastBody = 64 << 10
@@ -30,11 +31,11 @@ func (q *request) readBody() ([]byte, error) {
 		return nil, tooLarge()
 	}
 	var body []byte
-	err := q.wait(func() (err error) {
-		q.flow.received = true
-		q.shedHeaders()
+	err := q.holds.Wait(q.ctx, func() (err error) {
+		q.holds.BodyArrives()
+		q.holds.ShedHeaders()
 		if body, err = q.receive(q.r.ContentLength); err == nil {
-			err = q.workOnBody(len(body))
+			err = q.holds.WorkOnBody(q.ctx, len(body))
 		}
 		return err
 	})
@@ -50,7 +51,7 @@ func tooLarge() error { return status.TooLarge(fmt.Sprintf("limit is %d", maxBod
 // receive reads a body of a size; -1 is not known. The buffer grows as the body arrives, so that
 // the announcement of a large body costs no memory.
 func (q *request) receive(size int64) ([]byte, error) {
-	if err := q.claimBody(leastBody); err != nil {
+	if err := q.holds.ClaimBody(leastBody); err != nil {
 		return nil, err
 	}
 	end := size // of the body, as far as it is known
@@ -81,24 +82,11 @@ func (q *request) receive(size int64) ([]byte, error) {
 			continue
 		}
 		larger := min(end, int64(cap(body))*bodyGrowth)
-		if err := q.claimBody(larger); err != nil {
+		if err := q.holds.ClaimBody(larger); err != nil {
 			return nil, err
 		}
 		body = append(make([]byte, 0, larger), body...)
 	}
-}
-
-// claimBody charges the request for a body of n bytes, in place of an earlier charge. If the quota
-// is exhausted, the error is tooMany.
-func (q *request) claimBody(n int64) error {
-	if n <= q.body {
-		return nil
-	}
-	if !q.h.bodies.acquire(q.payer(), n-q.body, q.isAdministrators()) {
-		return tooMany{1}
-	}
-	q.body = n
-	return nil
 }
 
 // unreceived returns the error for a body that did not arrive.

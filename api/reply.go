@@ -46,15 +46,15 @@ func (a *reply) write(b []byte) error {
 		if a.size > 0 {
 			long = a.size > negotiation.GzipAbove
 		}
-		if long && a.room.refusable {
-			if err := a.q.sends(); err != nil {
+		if long && a.room.Refusable {
+			if err := a.q.holds.Sends(); err != nil {
 				return err
 			}
 		}
 		a.header(long && negotiation.AcceptsGzip(a.q.r))
 		a.most = pieceSize
 	} else {
-		a.q.giveWay()
+		a.q.holds.GiveWay()
 	}
 	if a.q.r.Method == http.MethodHead {
 		return errUnread
@@ -73,7 +73,7 @@ func (a *reply) write(b []byte) error {
 
 // header sends the header.
 func (a *reply) header(zip bool) {
-	a.begun, a.room.refusable = true, false
+	a.begun, a.room.Refusable = true, false
 	h := a.q.w.Header()
 	h["Content-Type"] = a.media
 	switch {

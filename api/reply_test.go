@@ -10,12 +10,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/internal/memory"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -43,10 +44,17 @@ func randomJSON(r *rand.Rand, depth int) string {
 	return texts[r.IntN(len(texts))]
 }
 
+// newRoom returns the room of a request that holds nothing else.
+func newRoom() *admit.Room {
+	var h admit.Holding
+	admit.New(admit.Config{Shares: memory.SharesOf(64 << 30)}).Begin(&h, httptest.NewRequest("GET", "/", nil))
+	return h.Room(context.Background())
+}
+
 // gatheredPieces returns pieces of a size that are gathered in a buffer.
 func gatheredPieces(most int) (*pieces, *bytes.Buffer) {
 	out := new(bytes.Buffer)
-	p := &pieces{most: most, room: &room{budget: newBudget(1<<20, 1<<20), ctx: context.Background()}, send: func(b []byte) error {
+	p := &pieces{most: most, room: newRoom(), send: func(b []byte) error {
 		out.Write(b)
 		return nil
 	}}
@@ -205,41 +213,5 @@ func TestHeavyPages(t *testing.T) {
 				t.Errorf("%s: %s comes before %s", query, list.Items[i-1].Metadata.Name, list.Items[i].Metadata.Name)
 			}
 		}
-	}
-}
-
-// TestBudget checks that a reader waits only for other readers of the same user.
-func TestBudget(t *testing.T) {
-	b := newBudget(100, 25)
-	ctx, cancel := context.WithCancel(context.Background())
-	if n, err := b.acquire(ctx, "mallory", 1000); n != 25 || err != nil {
-		t.Fatalf("more than a share: got %d, %v, want 25", n, err)
-	}
-	cancel()
-	if _, err := b.acquire(ctx, "mallory", 1); err == nil {
-		t.Error("more than a share is taken")
-	}
-	for i := range 3 {
-		if n, err := b.acquire(context.Background(), fmt.Sprint("user", i), 25); n != 25 || err != nil {
-			t.Fatalf("user%d: got %d, %v, want 25", i, n, err)
-		}
-	}
-	got := make(chan int64)
-	go func() {
-		n, _ := b.acquire(context.Background(), "ann", 20)
-		got <- n
-	}()
-	b.release("mallory", 25)
-	select {
-	case n := <-got:
-		b.release("ann", n)
-	case <-time.After(10 * time.Second):
-		t.Fatal("a user waits although there is room")
-	}
-	for i := range 3 {
-		b.release(fmt.Sprint("user", i), 25)
-	}
-	if b.used != 0 || len(b.users) != 0 || b.waiting != 0 {
-		t.Errorf("at the end %d bytes are used, by %v, and %d wait", b.used, b.users, b.waiting)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/internal/buffer"
 	"github.com/keelson-io/keelson/internal/negotiation"
 	"github.com/keelson-io/keelson/status"
@@ -108,7 +109,7 @@ func (a *reply) yaml(parts ...[]byte) error {
 	default: // an item, in brackets
 		text = append(append([]byte("- "), doc[1:len(doc)-1]...), '\n')
 	}
-	a.room.shrink(len(text))
+	a.room.Shrink(len(text))
 	return a.share(text)
 }
 
@@ -164,7 +165,7 @@ func (q *request) gzipped(code int, write func(io.Writer)) {
 
 // header writes the warnings and the status line.
 func (q *request) header(code int) {
-	q.leave()
+	q.holds.Leave()
 	if code >= http.StatusBadRequest {
 		q.awaitEnd()
 	}
@@ -217,10 +218,10 @@ func (e plainError) Error() string { return e.text }
 // failPlainly answers with an error whose answer is text. It reports whether the error is one.
 func (q *request) failPlainly(err error) bool {
 	var plain plainError
-	var full tooMany
+	var full admit.TooMany
 	switch {
 	case errors.As(err, &full):
-		q.w.Header().Set("Retry-After", strconv.FormatInt(full.after, 10))
+		q.w.Header().Set("Retry-After", strconv.FormatInt(full.After, 10))
 		plain = plainError{http.StatusTooManyRequests, full.Error() + "\n"}
 	case !errors.As(err, &plain):
 		return false

@@ -93,10 +93,10 @@ func (q *request) servePath() error {
 	case "api", "apis":
 		q.forward(q.h.discovery)
 	case "openapi":
-		if err := q.spare(); err != nil {
+		if err := q.holds.Spare(q.ctx); err != nil {
 			return err
 		}
-		if err := q.sends(); err != nil { // the documents are long
+		if err := q.holds.Sends(); err != nil { // the documents are long
 			return err
 		}
 		q.forward(q.h.openapi)

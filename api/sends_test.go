@@ -2,15 +2,20 @@ package api
 
 import (
 	"net/http/httptest"
+	"strings"
 	"testing"
 
+	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/internal/memory"
 	"github.com/keelson-io/keelson/internal/negotiation"
 )
 
 // TestLongAnswersAreCounted sends one long answer more than there is memory for.
 func TestLongAnswersAreCounted(t *testing.T) {
 	s := newTestServer(t)
-	s.h.sending.setMost(4)
+	shares := memory.SharesOf(64 << 30)
+	shares.Answers = 512 << 10 // of 128 KiB
+	s.limitTo(shares)
 	answer := func() (*request, error) {
 		q := s.held(httptest.NewRequest("GET", "/", nil))
 		a := q.reply(200, jsonHeader)
@@ -25,7 +30,7 @@ func TestLongAnswersAreCounted(t *testing.T) {
 			all = append(all, q)
 			continue
 		}
-		if err != (tooMany{1}) {
+		if err != (admit.TooMany{After: 1}) {
 			t.Errorf("after %d long answers: got %v, want 429", len(all), err)
 		}
 		break
@@ -36,7 +41,7 @@ func TestLongAnswersAreCounted(t *testing.T) {
 	for _, q := range all {
 		q.release()
 	}
-	if _, err := answer(); err != nil || s.h.sending.now.Load() != 1 {
-		t.Errorf("after the others: %v, %d are counted, want 1", err, s.h.sending.now.Load())
+	if _, err := answer(); err != nil || !strings.HasPrefix(s.h.limits.Leftovers(), "long answers: 1; ") {
+		t.Errorf("after the others: %v, %s are counted, want 1 long answer", err, s.h.limits.Leftovers())
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/meta"
@@ -139,7 +140,7 @@ func (w *watcher) begin() error {
 	defer func() { q.ctx = waiting }()
 	switch {
 	case w.initial && rev > 0:
-		if err := q.waitFor(uint64(rev)); errors.As(err, &tooMany{}) {
+		if err := q.waitFor(uint64(rev)); errors.As(err, &admit.TooMany{}) {
 			return err
 		} else if err != nil {
 			return &inStream{err}

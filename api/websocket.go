@@ -27,7 +27,7 @@ func (w *watcher) runSocket(failed error) error {
 	authn.DropToken(q.r)
 	q.code = http.StatusSwitchingProtocols
 	q.audit.Code(q.code)
-	q.leave()
+	q.holds.Leave()
 	var err error
 	websocket.Handler(func(conn *websocket.Conn) {
 		// From here on nobody else notices that the client is gone.

@@ -1,4 +1,4 @@
-package api
+package admit
 
 import (
 	"net/http"
@@ -15,32 +15,31 @@ const (
 	headerField = 64
 )
 
-// countHeaders admits a request if its headers fit beside those of all others.
-func countHeaders(q *request) error {
-	n := headerSize(q.r)
+// CountHeaders admits a request if its headers fit beside those of all others. If they do not, it forgets them, and the error is
+// TooMany.
+func (h *Holding) CountHeaders() error {
+	n := headerSize(h.r)
 	if n <= smallHeader {
 		return nil
 	}
-	if !q.h.largeHeaders.acquire("", n, false) {
-		forgetHeaders(q.r)
-		q.closeAfter()
-		return tooMany{1}
+	if !h.limits.headers.acquire("", n, false) {
+		forgetHeaders(h.r)
+		return TooMany{1}
 	}
-	q.headers = n
+	h.headers = n
 	return nil
 }
 
-// countUsersHeaders admits a request if its headers fit into its user's share. Until the user is
-// known, no share is charged.
-func countUsersHeaders(q *request) error {
-	if q.headers == 0 {
+// CountUsersHeaders is CountHeaders within the share of the caller. Until the caller is known, no share is charged.
+func (h *Holding) CountUsersHeaders() error {
+	if h.headers == 0 {
 		return nil
 	}
-	if !q.h.largeHeaders.move("", q.payer(), q.headers) {
-		forgetHeaders(q.r)
-		return tooMany{1}
+	if !h.limits.headers.move("", h.payer, h.headers) {
+		forgetHeaders(h.r)
+		return TooMany{1}
 	}
-	q.headersPayer = q.payer()
+	h.headersPayer = h.payer
 	return nil
 }
 
@@ -60,30 +59,30 @@ func headerSize(r *http.Request) int64 {
 var neededLater = []string{"Accept", "Accept-Encoding", "Connection", "Content-Type", "If-None-Match", "Origin", "Range",
 	"Sec-Websocket-Extensions", "Sec-Websocket-Key", "Sec-Websocket-Protocol", "Sec-Websocket-Version", "Upgrade", "User-Agent"}
 
-// shedHeaders drops the header fields that are no longer needed, before the request waits for its
+// ShedHeaders drops the header fields that are no longer needed, before the request waits for its
 // client.
-func (q *request) shedHeaders() {
-	if q.headers == 0 {
+func (h *Holding) ShedHeaders() {
+	if h.headers == 0 {
 		return
 	}
-	for name := range q.r.Header {
+	for name := range h.r.Header {
 		if !slices.Contains(neededLater, name) {
-			delete(q.r.Header, name)
+			delete(h.r.Header, name)
 		}
 	}
-	if n := headerSize(q.r); n < q.headers {
-		q.h.largeHeaders.release(q.headersPayer, q.headers-n)
-		q.headers = n
+	if n := headerSize(h.r); n < h.headers {
+		h.limits.headers.release(h.headersPayer, h.headers-n)
+		h.headers = n
 	}
 }
 
 // releaseHeaders releases the charge of the request's header. It also drops the header, because an
 // HTTP/2 answer may still wait for its client.
-func (q *request) releaseHeaders() {
-	if q.r.ProtoMajor == 2 {
-		forgetHeaders(q.r)
+func (h *Holding) releaseHeaders() {
+	if h.r.ProtoMajor == 2 {
+		forgetHeaders(h.r)
 	}
-	q.h.largeHeaders.release(q.headersPayer, q.headers)
+	h.limits.headers.release(h.headersPayer, h.headers)
 }
 
 // forgetHeaders frees the memory of a header that is no longer needed.

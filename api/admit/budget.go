@@ -1,4 +1,4 @@
-package api
+package admit
 
 import (
 	"container/list"
@@ -7,11 +7,6 @@ import (
 )
 
 // This file bounds the memory of the answers that are built for all readers together.
-
-const (
-	// buildFree is the number of bytes that may be built for a reader without asking the budget.
-	buildFree = 256 << 10
-)
 
 // budget counts the bytes that are being built for readers. A reader that does not fit into its
 // user's share waits in line behind other readers of the same user. If the share has room but the
@@ -174,4 +169,18 @@ func (b *budget) forget(user string, u *readers) {
 	if u.used == 0 && u.line.Len() == 0 {
 		delete(b.users, user)
 	}
+}
+
+// held returns the number of bytes that are in use.
+func (b *budget) held() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+// waits returns the number of waiting readers.
+func (b *budget) waits() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting
 }

@@ -1,4 +1,4 @@
-package api
+package admit
 
 import (
 	"runtime"
@@ -33,23 +33,23 @@ type turn struct {
 	limit *time.Timer // ends the turn after turnLimit
 }
 
-// giveWay ends the turn of a request with long work, if it has one, and waits for the next one.
-func (q *request) giveWay() {
-	if q.turn == nil {
-		t := &turn{turns: q.h.turns}
+// GiveWay ends the turn of a request with long work, if it has one, and waits for the next one.
+func (h *Holding) GiveWay() {
+	if h.turn == nil {
+		t := &turn{turns: h.limits.turns}
 		t.limit = time.AfterFunc(turnLimit, t.end)
 		t.limit.Stop()
-		q.turn = t
+		h.turn = t
 	}
-	q.turn.end()
-	q.turn.begin()
+	h.turn.end()
+	h.turn.begin()
 }
 
 // endTurn ends the turn of a request that has one.
-func (q *request) endTurn() {
-	if q.turn != nil {
-		q.turn.limit.Stop()
-		q.turn.end()
+func (h *Holding) endTurn() {
+	if h.turn != nil {
+		h.turn.limit.Stop()
+		h.turn.end()
 	}
 }
 

@@ -1,4 +1,4 @@
-package api
+package admit
 
 import (
 	"math"
@@ -78,4 +78,11 @@ func (u *quota) release(user string, n int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.add(user, -n)
+}
+
+// held returns the amount that is in use.
+func (u *quota) held() int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.used
 }

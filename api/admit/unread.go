@@ -1,4 +1,4 @@
-package api
+package admit
 
 import (
 	"math/rand/v2"
@@ -54,36 +54,40 @@ func (u *unread) count(user string, n int) {
 	}
 }
 
-// countUnread decides whether the answer is counted.
-func countUnread(q *request) error {
-	if q.r.ProtoMajor == 2 && !q.long && (q.h.unread.lingers(q.payer()) || rand.Uint32()%unreadDraw == 0) {
-		q.taker = q.newTaker()
-		q.w = q.taker
+// CountUnread decides whether the answer that w sends is counted, and returns its writer.
+func (h *Holding) CountUnread(w http.ResponseWriter) http.ResponseWriter {
+	if h.r.ProtoMajor == 2 && (h.limits.unread.lingers(h.payer) || rand.Uint32()%unreadDraw == 0) {
+		h.taker = h.newTaker(w)
+		return h.taker
 	}
-	return nil
+	return w
 }
+
+// Taker returns the writer of an answer that is counted; nil if it is not.
+func (h *Holding) Taker() *Taker { return h.taker }
 
 // newTaker returns a writer for an answer that its client may not read. If the user has too many of these, the stream is reset: the client would
 // not read a refusal either.
-func (q *request) newTaker() *taker {
-	t := &taker{ResponseWriter: q.w, unread: &q.h.unread, user: q.payer(), exempt: q.isAdministrators()}
+func (h *Holding) newTaker(w http.ResponseWriter) *Taker {
+	t := &Taker{ResponseWriter: w, unread: &h.limits.unread, user: h.payer, exempt: h.exempt}
 	if !t.unread.acquire(t.user, unreadAnswer, t.exempt) {
-		q.h.logger.Warn("stream was reset: its user leaves too many answers unread", "user", t.user)
+		h.limits.Logger.Warn("stream was reset: its user leaves too many answers unread", "user", t.user)
 		panic(http.ErrAbortHandler)
 	}
 	return t
 }
 
-// lateTaker is newTaker for an answer whose handler has ended, if answers of the user were found unread meanwhile; otherwise it returns nil.
-func (q *request) lateTaker() *taker {
-	if q.r.ProtoMajor != 2 || q.long || q.stranger || q.user == nil || !q.h.unread.lingers(q.payer()) {
+// LateTaker returns a writer for the rest of an answer whose handler has ended, if answers of the user were found unread meanwhile; otherwise
+// it returns nil.
+func (h *Holding) LateTaker(w http.ResponseWriter) *Taker {
+	if h.r.ProtoMajor != 2 || !h.limits.unread.lingers(h.payer) {
 		return nil
 	}
-	return q.newTaker()
+	return h.newTaker(w)
 }
 
-// taker is the writer of an answer that is counted.
-type taker struct {
+// Taker is the writer of an answer that is counted.
+type Taker struct {
 	http.ResponseWriter
 	unread *unread
 	user   string
@@ -92,8 +96,8 @@ type taker struct {
 
 // Write counts what is written until the client has taken it, or net/http has copied it. Longer texts have room elsewhere, or all readers
 // share them.
-func (t *taker) Write(b []byte) (n int, err error) {
-	size := int64(min(len(b), buildFree))
+func (t *Taker) Write(b []byte) (n int, err error) {
+	size := int64(min(len(b), BuildFree))
 	if !t.unread.acquire(t.user, size, t.exempt) {
 		panic(http.ErrAbortHandler)
 	}
@@ -103,19 +107,19 @@ func (t *taker) Write(b []byte) (n int, err error) {
 }
 
 // Unwrap is for http.ResponseController.
-func (t *taker) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+func (t *Taker) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// end sends the rest of the answer. Nothing may be written afterwards.
-func (t *taker) end() {
+// End sends the rest of the answer. Nothing may be written afterwards.
+func (t *Taker) End() {
 	t.watch(func() { _ = http.NewResponseController(t.ResponseWriter).Flush() }) // a client that has gone takes nothing
-	t.drop()
+	t.Drop()
 }
 
-// drop counts the answer no longer.
-func (t *taker) drop() { t.unread.release(t.user, unreadAnswer) }
+// Drop counts the answer no longer.
+func (t *Taker) Drop() { t.unread.release(t.user, unreadAnswer) }
 
 // watch calls send, which waits for the client, and counts the answer as unread while that takes long.
-func (t *taker) watch(send func()) {
+func (t *Taker) watch(send func()) {
 	u, over, late := t.unread, false, false
 	timer := time.AfterFunc(unreadAfter, func() {
 		u.mu.Lock()
