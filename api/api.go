@@ -39,6 +39,7 @@ import (
 	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/api/discovery"
 	"github.com/keelson-io/keelson/api/impersonation"
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
@@ -190,40 +191,43 @@ var steps = []step{
 	{"dispatch", dispatch},
 }
 
-// request is one request on its way through the steps.
+// request is one request on its way through the steps. Steps set what later ones read: the comment names the step.
 type request struct {
-	info
-	h *Handler
-	w http.ResponseWriter
-	r *http.Request
+	info // what the URL asks for: request info
+	h    *Handler
+	w    http.ResponseWriter // of the answer; wrapped by those who count or cut it
+	r    *http.Request
 
-	ctx    context.Context
+	ctx    context.Context    // ends with the client and at the deadline
 	cancel context.CancelFunc // nil while there is no deadline
-	query  url.Values
-	user   *authn.User
-	accept accept
-	began  time.Time
+	query  url.Values         // of the URL: request info
+	accept accept             // how the answer is encoded: negotiated by each verb
+	began  time.Time          // when the request came
 
-	authenticated authentication
+	// Who asks, and whether that is allowed: authentication, impersonation and authorization.
+	user          *authn.User      // nil until it is known
+	authenticated authentication   // what came of it besides the user
+	stranger      bool             // the sender is not known
+	attrs         authz.Attributes // what was asked of the authorizers
+	decided       authz.Result     // their decision
 
-	audit    *audit.Record // nil: nothing is recorded
-	stranger bool          // the sender is not known
+	// The audit record.
+	audit     *audit.Record // nil: nothing is recorded
+	recording *admit.Room   // for the record; nil if it gets no body
 
-	recording *admit.Room // for the audit record; nil if it gets no body
-
-	attrs   authz.Attributes // what was asked of the authorizers
-	decided authz.Result     // their decision
-
+	// What is asked for: dispatch. All are nil if nothing serves it.
 	kind *kind.Kind
 	v    *kind.Version
-	res  *cache.Resource
+	res  *cache.Resource // the objects of the kind
 
-	warnings []string
-	code     int // of the answer, 0 before it began
-	long     bool
+	// The answer.
+	warnings []string // in the order of the headers
+	code     int      // 0 before it began
 
-	holds admit.Holding // what it holds of the server
-	cut   *cutter       // of a long-running answer; nil if it has none
+	// What is held until the end.
+	long  bool           // it has no deadline: request info
+	holds admit.Holding  // what it holds of the server
+	cut   *stream.Cutter // of a long-running answer; nil if it has none
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
@@ -232,7 +236,7 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 func (q *request) release() {
 	q.holds.Release()
 	if q.cut != nil {
-		q.cut.end()
+		q.cut.End()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/cache"
 )
 
@@ -88,7 +89,7 @@ func TestListsAreStreamed(t *testing.T) {
 			t.Errorf("%d objects: %d read, %v", n, len(list.Items), err)
 		}
 		length := plain.header.Get("Content-Length")
-		if length != strconv.Itoa(len(plain.body)) || plain.largest > pieceSize || n == 300 && len(plain.body) < 4*pieceSize {
+		if length != strconv.Itoa(len(plain.body)) || plain.largest > stream.PieceSize || n == 300 && len(plain.body) < 4*stream.PieceSize {
 			t.Errorf("%d objects: Content-Length %s of %d bytes, %d written at once", n, length, len(plain.body), plain.largest)
 		}
 		if head := get("HEAD"); head.header.Get("Content-Length") != length || len(head.body) != 0 {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/api/table"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/status"
@@ -150,13 +151,13 @@ func appendPartialStart(b []byte, object []byte, version string) (begun, metadat
 }
 
 // sharePartial is appendPartial for pieces.
-func (p *pieces) sharePartial(object []byte, version string) error {
+func sharePartial(p *stream.Pieces, object []byte, version string) error {
 	var metadata []byte
-	p.b, metadata = appendPartialStart(p.b, object, version)
-	if err := p.share(metadata); err != nil {
+	p.B, metadata = appendPartialStart(p.B, object, version)
+	if err := p.Share(metadata); err != nil {
 		return err
 	}
-	p.b = append(p.b, '}')
+	p.B = append(p.B, '}')
 	return nil
 }
 

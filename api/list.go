@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/internal/negotiation"
@@ -103,9 +104,9 @@ func (q *request) streamList(p *page) error {
 	a := q.reply(http.StatusOK, jsonHeader)
 	defer a.end()
 	if a.size = size; size > negotiation.GzipAbove {
-		a.most = pieceSize // the header has the number
+		a.Most = stream.PieceSize // the header has the number
 	}
-	a.b = append(a.b, start...)
+	a.B = append(a.B, start...)
 	first := true
 	err = p.each(func(obj *cache.Object) error {
 		view, err := obj.View(q.v)
@@ -113,17 +114,17 @@ func (q *request) streamList(p *page) error {
 			return err
 		}
 		if !first {
-			a.b = append(a.b, ',')
+			a.B = append(a.B, ',')
 		}
 		first = false
 		head, body := listItem(prefix, view.JSON)
-		a.b = append(a.b, head...)
-		return a.share(body)
+		a.B = append(a.B, head...)
+		return a.Share(body)
 	})
 	if err != nil {
 		return a.fail(err)
 	}
-	a.b = append(a.b, end...)
+	a.B = append(a.B, end...)
 	return a.finish()
 }
 

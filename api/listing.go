@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/cache"
 )
 
@@ -76,14 +77,14 @@ func (a *reply) item(l *listing, obj *cache.Object) (head, body, tail []byte, er
 	}
 	switch l.q.accept.form {
 	case formTable:
-		if err := a.build(rowCost(view.JSON)); err != nil {
+		if err := a.Build(rowCost(view.JSON)); err != nil {
 			return nil, nil, nil, err
 		}
-		if cap(l.row) > pieceSize {
+		if cap(l.row) > stream.PieceSize {
 			l.row = nil
 		}
 		l.row, err = l.t.appendRow(l.row[:0], view.JSON)
-		a.room.Shrink(len(l.row))
+		a.Room.Shrink(len(l.row))
 		return nil, l.row, nil, err
 	case formPartialList:
 		head, body = appendPartialStart(nil, view.JSON, l.q.accept.meta)
@@ -95,10 +96,10 @@ func (a *reply) item(l *listing, obj *cache.Object) (head, body, tail []byte, er
 
 // jsonList adds a list as JSON, for people if they want it.
 func (a *reply) jsonList(l *listing, p *page) error {
-	add := a.share
+	add := a.Share
 	if l.q.accept.pretty {
-		n := indenter{p: &a.pieces}
-		add = n.add
+		n := stream.Indenter{To: &a.Pieces}
+		add = n.Add
 	}
 	if err := add(l.start); err != nil {
 		return err
@@ -121,7 +122,7 @@ func (a *reply) jsonList(l *listing, p *page) error {
 		if err != nil {
 			return err
 		}
-		return a.step()
+		return a.Step()
 	})
 	if err != nil {
 		return err
@@ -137,7 +138,7 @@ func (a *reply) yamlList(l *listing, p *page) error {
 	if err := a.yaml(l.before); err != nil {
 		return err
 	}
-	a.b = append(append(a.b, l.items...), '\n')
+	a.B = append(append(a.B, l.items...), '\n')
 	err := p.each(func(obj *cache.Object) error {
 		head, body, tail, err := a.item(l, obj)
 		if err != nil {
@@ -146,7 +147,7 @@ func (a *reply) yamlList(l *listing, p *page) error {
 		if err := a.yaml([]byte{'['}, head, body, tail, []byte{']'}); err != nil {
 			return err
 		}
-		return a.step()
+		return a.Step()
 	})
 	if err != nil || l.after == nil {
 		return err
@@ -181,13 +182,13 @@ func (q *request) wholeList(p *page) []byte {
 	}
 	var all []byte
 	a := &reply{q: &one}
-	a.pieces = pieces{most: pieceSize, send: func(b []byte) error {
+	a.Pieces = stream.Pieces{Most: stream.PieceSize, Send: func(b []byte) error {
 		all = append(all, b...)
 		return nil
 	}}
-	a.begin()
-	defer a.pieces.end()
-	if a.jsonList(l, p) != nil || a.flush() != nil {
+	a.Begin()
+	defer a.Pieces.End()
+	if a.jsonList(l, p) != nil || a.Flush() != nil {
 		return nil
 	}
 	return all[:len(all)-len(newline)]

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/authn"
 )
 
@@ -12,7 +13,7 @@ import (
 // cutStalls makes w the writer of the request's answer, and ends the answer if the client does not
 // read it.
 func (q *request) cutStalls(w http.ResponseWriter) {
-	q.cut = newCutter(w, StallLimit(q.h.Timeout))
+	q.cut = stream.NewCutter(w, stream.StallLimit(q.h.Timeout))
 	q.w = q.cut
 }
 

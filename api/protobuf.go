@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
@@ -152,7 +153,7 @@ func (q *request) sendMessage(code int, message []byte) error {
 	a := q.reply(code, protobufHeader)
 	defer a.end()
 	a.size = kind.ProtobufSize(apiVersion, name, len(message))
-	if err := a.envelope(apiVersion, name, message); err != nil {
+	if err := addEnvelope(&a.Pieces, apiVersion, name, message); err != nil {
 		return a.fail(err)
 	}
 	return a.finish()
@@ -191,20 +192,20 @@ func (q *request) sendProtobufList(p *page) error {
 	a := q.reply(http.StatusOK, protobufHeader)
 	defer a.end()
 	a.size = kind.ProtobufSize(apiVersion, name, size)
-	a.b = kind.AppendProtobufStart(a.b, apiVersion, name, size)
-	a.b = appendField(a.b, listMetaTag, metadata)
+	a.B = kind.AppendProtobufStart(a.B, apiVersion, name, size)
+	a.B = appendField(a.B, listMetaTag, metadata)
 	err = p.each(func(obj *cache.Object) error {
 		message, err := q.message(obj)
 		if err != nil {
 			return err
 		}
-		a.b = binary.AppendUvarint(append(a.b, listItemsTag), uint64(len(message)))
-		return a.share(message)
+		a.B = binary.AppendUvarint(append(a.B, listItemsTag), uint64(len(message)))
+		return a.Share(message)
 	})
 	if err != nil {
 		return a.fail(err)
 	}
-	a.b = append(a.b, kind.ProtobufEnd...)
+	a.B = append(a.B, kind.ProtobufEnd...)
 	return a.finish()
 }
 
@@ -261,24 +262,24 @@ const (
 	rawTag         = 1<<3 | 2
 )
 
-// frame adds an event of a watch: its length, and a message that holds the object in its envelope.
-func (p *pieces) frame(event, apiVersion, name string, message []byte) error {
+// addFrame adds an event of a watch: its length, and a message that holds the object in its envelope.
+func addFrame(p *stream.Pieces, event, apiVersion, name string, message []byte) error {
 	object := kind.ProtobufSize(apiVersion, name, len(message))
 	raw := kind.FieldSize(object)
-	p.b = binary.BigEndian.AppendUint32(p.b, uint32(kind.FieldSize(len(event))+kind.FieldSize(raw)))
-	p.b = append(binary.AppendUvarint(append(p.b, eventTypeTag), uint64(len(event))), event...)
-	p.b = binary.AppendUvarint(append(p.b, eventObjectTag), uint64(raw))
-	p.b = binary.AppendUvarint(append(p.b, rawTag), uint64(object))
-	return p.envelope(apiVersion, name, message)
+	p.B = binary.BigEndian.AppendUint32(p.B, uint32(kind.FieldSize(len(event))+kind.FieldSize(raw)))
+	p.B = append(binary.AppendUvarint(append(p.B, eventTypeTag), uint64(len(event))), event...)
+	p.B = binary.AppendUvarint(append(p.B, eventObjectTag), uint64(raw))
+	p.B = binary.AppendUvarint(append(p.B, rawTag), uint64(object))
+	return addEnvelope(p, apiVersion, name, message)
 }
 
-// envelope adds a message in its envelope.
-func (p *pieces) envelope(apiVersion, name string, message []byte) error {
-	p.b = kind.AppendProtobufStart(p.b, apiVersion, name, len(message))
-	if err := p.share(message); err != nil {
+// addEnvelope adds a message in its envelope.
+func addEnvelope(p *stream.Pieces, apiVersion, name string, message []byte) error {
+	p.B = kind.AppendProtobufStart(p.B, apiVersion, name, len(message))
+	if err := p.Share(message); err != nil {
 		return err
 	}
-	p.b = append(p.b, kind.ProtobufEnd...)
+	p.B = append(p.B, kind.ProtobufEnd...)
 	return nil
 }
 

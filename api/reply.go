@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/internal/negotiation"
 	"github.com/keelson-io/keelson/status"
 )
@@ -14,7 +15,7 @@ import (
 // reply is the body of an answer that is built piece by piece. The header is sent with the first
 // piece: until then the answer can still be an error.
 type reply struct {
-	pieces
+	stream.Pieces
 	q     *request
 	code  int
 	media []string
@@ -27,11 +28,11 @@ type reply struct {
 // reply begins an answer with a code and a media type.
 func (q *request) reply(code int, media []string) *reply {
 	a := &reply{q: q, code: code, media: media}
-	a.pieces = pieces{most: pieceSize, send: a.write, room: q.room(q.ctx)}
+	a.Pieces = stream.Pieces{Most: stream.PieceSize, Send: a.write, Room: q.room(q.ctx)}
 	if negotiation.AcceptsGzip(q.r) {
-		a.most = negotiation.GzipAbove // longer answers are compressed
+		a.Most = negotiation.GzipAbove // longer answers are compressed
 	}
-	a.begin()
+	a.Begin()
 	return a
 }
 
@@ -46,13 +47,13 @@ func (a *reply) write(b []byte) error {
 		if a.size > 0 {
 			long = a.size > negotiation.GzipAbove
 		}
-		if long && a.room.Refusable {
+		if long && a.Room.Refusable {
 			if err := a.q.holds.Sends(); err != nil {
 				return err
 			}
 		}
 		a.header(long && negotiation.AcceptsGzip(a.q.r))
-		a.most = pieceSize
+		a.Most = stream.PieceSize
 	} else {
 		a.q.holds.GiveWay()
 	}
@@ -73,7 +74,7 @@ func (a *reply) write(b []byte) error {
 
 // header sends the header.
 func (a *reply) header(zip bool) {
-	a.begun, a.room.Refusable = true, false
+	a.begun, a.Room.Refusable = true, false
 	h := a.q.w.Header()
 	h["Content-Type"] = a.media
 	switch {
@@ -88,7 +89,7 @@ func (a *reply) header(zip bool) {
 
 // end gives back what the answer holds.
 func (a *reply) end() {
-	a.pieces.end()
+	a.Pieces.End()
 	if a.zip != nil {
 		a.zip.Release()
 	}
@@ -97,9 +98,9 @@ func (a *reply) end() {
 // finish sends what is left, in one write if that is all.
 func (a *reply) finish() error {
 	if !a.begun {
-		a.size, a.last = len(a.b), true
+		a.size, a.last = len(a.B), true
 	}
-	err := a.flush()
+	err := a.Flush()
 	if err == nil && a.zip != nil {
 		err = a.zip.Close()
 	}

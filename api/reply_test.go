@@ -2,10 +2,8 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,95 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/api/admit"
-	"github.com/keelson-io/keelson/internal/memory"
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/kind"
 )
-
-// randomJSON returns a compact JSON text.
-func randomJSON(r *rand.Rand, depth int) string {
-	texts := []string{`""`, `"a"`, `"x: y"`, `"two\nlines\n"`, `"{\"a\":[1,2]}"`, `"\\"`, `"é "`, `"- a"`, `"true"`, `"` + strings.Repeat("long ", 40) + `"`}
-	switch n := r.IntN(8); {
-	case n < 2 && depth > 0:
-		var items []string
-		for range r.IntN(4) {
-			items = append(items, randomJSON(r, depth-1))
-		}
-		return "[" + strings.Join(items, ",") + "]"
-	case n < 5 && depth > 0:
-		var items []string
-		for i := range r.IntN(4) {
-			items = append(items, fmt.Sprintf(`"k%d":%s`, i, randomJSON(r, depth-1)))
-		}
-		return "{" + strings.Join(items, ",") + "}"
-	case n == 5:
-		return fmt.Sprint(r.IntN(1000) - 500)
-	case n == 6:
-		return []string{"true", "false", "null", "1.5", "1e+30"}[r.IntN(5)]
-	}
-	return texts[r.IntN(len(texts))]
-}
-
-// newRoom returns the room of a request that holds nothing else.
-func newRoom() *admit.Room {
-	var h admit.Holding
-	admit.New(admit.Config{Shares: memory.SharesOf(64 << 30)}).Begin(&h, httptest.NewRequest("GET", "/", nil))
-	return h.Room(context.Background())
-}
-
-// gatheredPieces returns pieces of a size that are gathered in a buffer.
-func gatheredPieces(most int) (*pieces, *bytes.Buffer) {
-	out := new(bytes.Buffer)
-	p := &pieces{most: most, room: newRoom(), send: func(b []byte) error {
-		out.Write(b)
-		return nil
-	}}
-	p.begin()
-	return p, out
-}
-
-// TestIndenterEqualsIndent holds the indenter against encoding/json, whatever the parts are that the text comes in.
-func TestIndenterEqualsIndent(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 3000 {
-		text := randomJSON(r, 6)
-		var want bytes.Buffer
-		if err := json.Indent(&want, []byte(text), "", "  "); err != nil {
-			t.Fatal(err)
-		}
-		p, out := gatheredPieces(1 + r.IntN(100))
-		n := indenter{p: p}
-		for rest := []byte(text); len(rest) > 0; {
-			part := 1 + r.IntN(len(rest))
-			if err := n.add(rest[:part]); err != nil {
-				t.Fatal(err)
-			}
-			rest = rest[part:]
-		}
-		p.flush()
-		if !bytes.Equal(out.Bytes(), want.Bytes()) {
-			t.Fatalf("%s: got\n%s\nwant\n%s", text, out, &want)
-		}
-	}
-}
-
-// TestIndenterHoldsLittle checks that the indenter does not gather deep JSON, whose indented text
-// is quadratically long.
-func TestIndenterHoldsLittle(t *testing.T) {
-	p, _ := gatheredPieces(pieceSize)
-	largest, total := 0, 0
-	p.send = func(b []byte) error {
-		largest, total = max(largest, len(b)), total+len(b)
-		return nil
-	}
-	n := indenter{p: p}
-	if err := n.add([]byte(strings.Repeat("[", 2000) + strings.Repeat("1,", 10000) + "1" + strings.Repeat("]", 2000))); err != nil {
-		t.Fatal(err)
-	}
-	if total < 40<<20 || largest > 2*pieceSize {
-		t.Errorf("%d bytes, %d at once, want at most %d", total, largest, 2*pieceSize)
-	}
-}
 
 // TestListsAreAllTheSame holds every form of a list against the list as JSON, for lists that are a piece and for longer ones.
 func TestListsAreAllTheSame(t *testing.T) {
@@ -170,11 +82,13 @@ func checkMetadataInProtobuf(t *testing.T, asJSON, got []byte) {
 func TestFrames(t *testing.T) {
 	for _, n := range []int{0, 1, 100, 127, 128, 16384, 3 << 20} {
 		message := bytes.Repeat([]byte("x"), n)
-		p, out := gatheredPieces(pieceSize)
-		if err := p.frame("ADDED", "apps/v1", "Deployment", message); err != nil {
+		out := new(bytes.Buffer)
+		p := &stream.Pieces{Most: stream.PieceSize, Send: func(b []byte) error { _, err := out.Write(b); return err }}
+		p.Begin()
+		if err := addFrame(p, "ADDED", "apps/v1", "Deployment", message); err != nil {
 			t.Fatal(err)
 		}
-		p.flush()
+		p.Flush()
 		object, err := kind.WrapProtobuf(message, "apps/v1", "Deployment")
 		if err != nil {
 			t.Fatal(err)

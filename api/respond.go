@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/internal/buffer"
 	"github.com/keelson-io/keelson/internal/negotiation"
 	"github.com/keelson-io/keelson/status"
@@ -71,8 +72,8 @@ func (q *request) sendJSON(code int, doc []byte) {
 func (q *request) sendPretty(code int, doc []byte) error {
 	a := q.reply(code, jsonHeader)
 	defer a.end()
-	n := indenter{p: &a.pieces}
-	if err := n.add(doc); err != nil {
+	n := stream.Indenter{To: &a.Pieces}
+	if err := n.Add(doc); err != nil {
 		return a.fail(err)
 	}
 	return a.finish()
@@ -94,7 +95,7 @@ func (a *reply) yaml(parts ...[]byte) error {
 	for _, part := range parts {
 		cost += 10*len(part) + 512*values(part)
 	}
-	if err := a.build(cost); err != nil {
+	if err := a.Build(cost); err != nil {
 		return err
 	}
 	doc := parts[0]
@@ -109,8 +110,8 @@ func (a *reply) yaml(parts ...[]byte) error {
 	default: // an item, in brackets
 		text = append(append([]byte("- "), doc[1:len(doc)-1]...), '\n')
 	}
-	a.room.Shrink(len(text))
-	return a.share(text)
+	a.Room.Shrink(len(text))
+	return a.Share(text)
 }
 
 // values returns how many values and keys a JSON text has at most.

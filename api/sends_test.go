@@ -20,8 +20,8 @@ func TestLongAnswersAreCounted(t *testing.T) {
 		q := s.held(httptest.NewRequest("GET", "/", nil))
 		a := q.reply(200, jsonHeader)
 		defer a.end()
-		a.b = append(a.b, make([]byte, negotiation.GzipAbove+1)...)
-		return q, a.step()
+		a.B = append(a.B, make([]byte, negotiation.GzipAbove+1)...)
+		return q, a.Step()
 	}
 	var all []*request
 	for {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/meta"
@@ -57,8 +58,8 @@ type watcher struct {
 	lastSent  time.Time // when several events were sent at once; zero if the last one came alone
 	bookmarks bool
 
-	out    pieces             // the events that are to be sent
-	corker Corker             // nil if there is none to use
+	out    stream.Pieces      // the events that are to be sent
+	corker stream.Corker      // nil if there is none to use
 	events prometheus.Counter // of events sent
 }
 
@@ -74,7 +75,7 @@ func (q *request) watch() error {
 	}
 	w := &watcher{q: q, f: f, o: o, bookmarks: o.AllowWatchBookmarks}
 	// Events are gathered into pieces: most changes come in groups.
-	w.out = pieces{most: pieceSize, send: w.send}
+	w.out = stream.Pieces{Most: stream.PieceSize, Send: w.send}
 	if q.accept.form == formTable {
 		if w.t, err = q.newTable(); err != nil {
 			return err
@@ -98,7 +99,7 @@ func (q *request) watch() error {
 	}
 	// Corking holds back everything on the connection, so nobody else may use it.
 	if q.r.ProtoMajor == 1 { // connections of HTTP/2 are shared
-		w.corker, _ = q.ctx.Value(corkerKey{}).(Corker)
+		w.corker = stream.CorkerOf(q.ctx)
 	}
 	return w.runOrRefuse(err)
 }
@@ -202,14 +203,14 @@ func (w *watcher) run() error {
 		w.nextMark = w.markAfter(time.Now())
 	}
 	cut := q.cut
-	cut.endBy(w.deadline)
+	cut.EndBy(w.deadline)
 	ctx, cancel := context.WithCancel(q.ctx)
 	defer cancel()
 	// A watch ends with its client, with the server, and with the version that it reads.
 	defer context.AfterFunc(q.h.stopping, cancel)()
 	defer context.AfterFunc(q.h.kinds.served(q.kind), cancel)()
-	defer context.AfterFunc(ctx, cut.endNow)()
-	w.out.room = q.room(ctx)
+	defer context.AfterFunc(ctx, cut.EndNow)()
+	w.out.Room = q.room(ctx)
 	w.start()
 	if w.initial {
 		if err := w.sendCounted(ctx); err != nil {
@@ -301,8 +302,8 @@ func (w *watcher) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.out.begin()
-	defer w.out.end()
+	w.out.Begin()
+	defer w.out.End()
 	sent := 0
 	for i := range events {
 		told, err := w.appendEvent(&events[i])
@@ -317,7 +318,7 @@ func (w *watcher) step(ctx context.Context) error {
 		return nil
 	}
 	w.events.Add(float64(sent))
-	if err := w.out.flush(); err != nil {
+	if err := w.out.Flush(); err != nil {
 		return err
 	}
 	w.lastSent = time.Time{}
@@ -389,8 +390,8 @@ func (w *watcher) sendState(ctx context.Context) error {
 	if err := w.q.convertAll(&source{prefix: w.f.prefix, from: w.f.prefix, snap: snap}); err != nil {
 		return err
 	}
-	w.out.begin()
-	defer w.out.end()
+	w.out.Begin()
+	defer w.out.End()
 	looked, failed := 0, error(nil)
 	snap.Ascend(w.f.prefix, func(obj *cache.Object) bool {
 		if failed = w.q.ended(&looked); failed != nil || !strings.HasPrefix(obj.Key, w.f.prefix) {
@@ -398,8 +399,8 @@ func (w *watcher) sendState(ctx context.Context) error {
 		}
 		ok, err := w.f.matches(obj)
 		if err == nil && ok {
-			before := len(w.out.b)
-			if err = w.append("ADDED", obj); err == nil && len(w.out.b) < before { // it sent something
+			before := len(w.out.B)
+			if err = w.append("ADDED", obj); err == nil && len(w.out.B) < before { // it sent something
 				if err = ctx.Err(); err == nil && w.w.Overtaken() {
 					err = cache.ErrSlow
 				}
@@ -416,11 +417,11 @@ func (w *watcher) sendState(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(w.out.b) == 0 {
+	if len(w.out.B) == 0 {
 		w.q.cut.Flush()
 		return nil
 	}
-	return w.out.flush()
+	return w.out.Flush()
 }
 
 // appendEvent appends the event that the watch's client gets for a change: for the client an object
@@ -471,10 +472,10 @@ func (w *watcher) append(event string, obj *cache.Object) error {
 		if err := w.makeRoom(len(message)); err != nil {
 			return err
 		}
-		if err := w.out.frame(event, apiVersion, name, message); err != nil {
+		if err := addFrame(&w.out, event, apiVersion, name, message); err != nil {
 			return err
 		}
-		return w.out.step()
+		return w.out.Step()
 	}
 	view, err := obj.View(w.q.v)
 	if err != nil {
@@ -485,8 +486,8 @@ func (w *watcher) append(event string, obj *cache.Object) error {
 
 // makeRoom makes room for the event of an object of n bytes, if it has to be built whole.
 func (w *watcher) makeRoom(n int) error {
-	if w.out.whole || w.q.accept.form == formTable {
-		return w.out.build(n)
+	if w.out.Whole || w.q.accept.form == formTable {
+		return w.out.Build(n)
 	}
 	return nil
 }
@@ -497,22 +498,22 @@ func (w *watcher) appendObject(event string, object []byte) error {
 		return err
 	}
 	p := &w.out
-	p.b = append(append(append(p.b, `{"type":"`...), event...), `","object":`...)
+	p.B = append(append(append(p.B, `{"type":"`...), event...), `","object":`...)
 	var err error
 	switch w.q.accept.form {
 	case formTable:
-		p.b, err = w.t.appendOne(p.b, object)
+		p.B, err = w.t.appendOne(p.B, object)
 		w.t.bare = true
 	case formPartial, formPartialList:
-		err = p.sharePartial(object, w.q.accept.meta)
+		err = sharePartial(p, object, w.q.accept.meta)
 	default:
-		err = p.share(object)
+		err = p.Share(object)
 	}
 	if err != nil {
 		return err
 	}
-	p.b = append(p.b, "}\n"...)
-	return p.step()
+	p.B = append(p.B, "}\n"...)
+	return p.Step()
 }
 
 // sendBookmark sends the client its progress. A watch from a future revision has none yet.
@@ -524,12 +525,12 @@ func (w *watcher) sendBookmark() error {
 	if rev < w.lastRev {
 		rev = w.lastRev
 	}
-	w.out.begin()
-	defer w.out.end()
+	w.out.Begin()
+	defer w.out.End()
 	if err := w.appendBookmark(rev, false); err != nil {
 		return err
 	}
-	return w.out.flush()
+	return w.out.Flush()
 }
 
 // appendBookmark appends a bookmark; the one at the end of the initial state has an annotation.
@@ -563,7 +564,7 @@ func (w *watcher) appendText(event string, object []byte) error {
 		object = appendPartial(nil, object, w.q.accept.meta)
 	}
 	var err error
-	w.out.b, err = w.q.appendFrameOf(w.out.b, event, object)
+	w.out.B, err = w.q.appendFrameOf(w.out.B, event, object)
 	return err
 }
 
@@ -585,3 +586,6 @@ func (w *watcher) appendError(b []byte, err error) []byte {
 	b = append(b, body...)
 	return append(b, "}\n"...)
 }
+
+// send writes and flushes bytes, in as few pieces as can be.
+func (w *watcher) send(b []byte) error { return w.q.cut.Send(b, w.corker) }

@@ -1,9 +1,7 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net/http"
@@ -11,6 +9,7 @@ import (
 
 	"golang.org/x/net/websocket"
 
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/authn"
 )
 
@@ -40,57 +39,9 @@ func (w *watcher) runSocket(failed error) error {
 			io.Copy(io.Discard, conn) // clients send nothing that has a meaning
 		}()
 		q.ctx = ctx
-		q.cutStalls(&socket{conn: conn, proto: q.accept.proto, header: http.Header{}})
-		w.out.whole = true // an event is a message
+		q.cutStalls(stream.NewSocket(conn, q.accept.proto))
+		w.out.Whole = true // an event is a message
 		err = w.runOrRefuse(failed)
 	}).ServeHTTP(q.w, q.r)
 	return err
-}
-
-// socket writes the events of a watch as messages. Each write has whole events.
-type socket struct {
-	conn   *websocket.Conn
-	proto  bool
-	header http.Header // of nothing: the handshake is over
-}
-
-// Header implements http.ResponseWriter.
-func (s *socket) Header() http.Header { return s.header }
-
-// WriteHeader implements http.ResponseWriter: the handshake was the header.
-func (s *socket) WriteHeader(int) {}
-
-// Write sends each of the events as a message.
-func (s *socket) Write(events []byte) (int, error) {
-	for rest := events; len(rest) > 0; {
-		var message []byte
-		if s.proto {
-			n := 4 + binary.BigEndian.Uint32(rest)
-			message, rest = rest[4:n], rest[n:]
-		} else {
-			n := bytes.IndexByte(rest, '\n') + 1
-			message, rest = rest[:n], rest[n:]
-		}
-		if err := s.send(message); err != nil {
-			return 0, err
-		}
-	}
-	return len(events), nil
-}
-
-// SetWriteDeadline is for http.ResponseController.
-func (s *socket) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDeadline(t) }
-
-// Messages as they are, without a copy.
-var (
-	textMessage   = websocket.Codec{Marshal: func(v any) ([]byte, byte, error) { return v.([]byte), websocket.TextFrame, nil }}
-	binaryMessage = websocket.Codec{Marshal: func(v any) ([]byte, byte, error) { return v.([]byte), websocket.BinaryFrame, nil }}
-)
-
-// send sends one message, in binary for protobuf.
-func (s *socket) send(message []byte) error {
-	if s.proto {
-		return binaryMessage.Send(s.conn, message)
-	}
-	return textMessage.Send(s.conn, message)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/internal/poison"
 )
 
@@ -44,14 +45,14 @@ var heldBuffers = sync.Pool{New: func() any {
 	return &b
 }}
 
-// Cork implements api.Corker.
+// Cork implements stream.Corker.
 func (c *corkConn) Cork() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.corked = true
 }
 
-// Uncork implements api.Corker.
+// Uncork implements stream.Corker.
 func (c *corkConn) Uncork() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +106,7 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 	if !ok {
 		return ctx
 	}
-	ctx = api.WithCorker(ctx, cork)
+	ctx = stream.WithCorker(ctx, cork)
 	if conn, ok := cork.Conn.(*clientConn); ok {
 		ctx = api.WithConnection(ctx, conn)
 	}

@@ -33,6 +33,7 @@ import (
 
 	"github.com/keelson-io/keelson/allocator"
 	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authn/jwt"
@@ -432,7 +433,7 @@ func (s *Server) Run(ctx context.Context) error {
 			s.fail(err)
 		}
 	})
-	all := newConnections(openFiles(), s.memory.Shares().Pending, api.StallLimit(s.config.RequestTimeout), s.logger)
+	all := newConnections(openFiles(), s.memory.Shares().Pending, stream.StallLimit(s.config.RequestTimeout), s.logger)
 	s.identity.trusted.onChange(all.closeUntrusted)
 	go func() {
 		if err := s.http.ServeTLS(corkListener{all.limitListener(s.listener)}, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {

@@ -1,24 +1,25 @@
-package api
+package stream
 
 // This file prints JSON for people to read, without having all of it in memory.
 
-// indenter adds lines and indentation to compact JSON, as encoding/json's Indent does with an
+// Indenter adds lines and indentation to compact JSON, as encoding/json's Indent does with an
 // indentation of two spaces. The JSON may come in parts, which may end anywhere.
-type indenter struct {
-	p       *pieces
+type Indenter struct {
+	To *Pieces
+
 	depth   int
 	text    bool // inside of a string
 	escaped bool // after a backslash in a string
 	opened  bool // after a bracket; the line ends only if anything is in it
 }
 
-// add adds more JSON.
-func (n *indenter) add(json []byte) error {
-	p := n.p
+// Add adds more JSON.
+func (n *Indenter) Add(json []byte) error {
+	p := n.To
 	for len(json) > 0 {
 		if n.text {
 			end := n.endOfText(json)
-			if err := p.share(json[:end]); err != nil {
+			if err := p.Share(json[:end]); err != nil {
 				return err
 			}
 			json = json[end:]
@@ -37,15 +38,15 @@ func (n *indenter) add(json []byte) error {
 		switch c {
 		case '"':
 			n.text = true
-			p.b = append(p.b, c)
+			p.B = append(p.B, c)
 		case '{', '[':
 			n.opened = true
-			p.b = append(p.b, c)
+			p.B = append(p.B, c)
 		case ',':
-			p.b = append(p.b, c)
+			p.B = append(p.B, c)
 			err = n.line()
 		case ':':
-			p.b = append(p.b, ':', ' ')
+			p.B = append(p.B, ':', ' ')
 		case '}', ']':
 			if n.opened {
 				n.opened = false // nothing is in it
@@ -53,9 +54,9 @@ func (n *indenter) add(json []byte) error {
 				n.depth--
 				err = n.line()
 			}
-			p.b = append(p.b, c)
+			p.B = append(p.B, c)
 		default:
-			p.b = append(p.b, c)
+			p.B = append(p.B, c)
 		}
 		if err != nil {
 			return err
@@ -66,7 +67,7 @@ func (n *indenter) add(json []byte) error {
 
 // endOfText returns how many bytes of json belong to the string that is open, and closes it if it
 // ends there.
-func (n *indenter) endOfText(json []byte) int {
+func (n *Indenter) endOfText(json []byte) int {
 	for i, c := range json {
 		switch {
 		case n.escaped:
@@ -85,14 +86,14 @@ func (n *indenter) endOfText(json []byte) int {
 const spaces = "                                                                "
 
 // line begins a line.
-func (n *indenter) line() error {
-	p := n.p
-	if err := p.step(); err != nil {
+func (n *Indenter) line() error {
+	p := n.To
+	if err := p.Step(); err != nil {
 		return err
 	}
-	p.b = append(p.b, '\n')
+	p.B = append(p.B, '\n')
 	for left := 2 * n.depth; left > 0; left -= len(spaces) {
-		p.b = append(p.b, spaces[:min(left, len(spaces))]...)
+		p.B = append(p.B, spaces[:min(left, len(spaces))]...)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package api
+package stream
 
 import "context"
 
@@ -19,5 +19,8 @@ func WithCorker(ctx context.Context, c Corker) context.Context {
 	return context.WithValue(ctx, corkerKey{}, c)
 }
 
-// send writes and flushes bytes.
-func (w *watcher) send(b []byte) error { return w.q.cut.send(b, w.corker) }
+// CorkerOf returns the Corker of a request's context; nil if it has none.
+func CorkerOf(ctx context.Context) Corker {
+	c, _ := ctx.Value(corkerKey{}).(Corker)
+	return c
+}

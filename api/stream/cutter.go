@@ -1,4 +1,4 @@
-package api
+package stream
 
 import (
 	"errors"
@@ -27,10 +27,10 @@ const (
 // longest duration of a request.
 func StallLimit(timeout time.Duration) time.Duration { return min(maxStall, timeout) }
 
-// cutter is the writer of a long-running answer. It makes a write fail that the client keeps
+// Cutter is the writer of a long-running answer. It makes a write fail that the client keeps
 // waiting for longer than the limit, or until lastWait after the end of a watch. HTTP/2 resets the
 // stream then, HTTP/1.1 closes the connection.
-type cutter struct {
+type Cutter struct {
 	http.ResponseWriter
 	limit  time.Duration
 	unread *time.Timer // runs during a write
@@ -40,28 +40,28 @@ type cutter struct {
 	ended bool // the last deadline has been set: the handler may have returned
 }
 
-// newCutter returns a cutter of the answer that w writes. The caller must call end.
-func newCutter(w http.ResponseWriter, limit time.Duration) *cutter {
-	c := &cutter{ResponseWriter: w, limit: limit}
+// NewCutter returns a Cutter of the answer that w writes. The caller must call End.
+func NewCutter(w http.ResponseWriter, limit time.Duration) *Cutter {
+	c := &Cutter{ResponseWriter: w, limit: limit}
 	c.unread = time.AfterFunc(limit, c.cut)
 	c.unread.Stop()
 	return c
 }
 
-// endBy sets the time at which the answer is to end. It must be called once before endNow.
-func (c *cutter) endBy(t time.Time) { c.over = time.AfterFunc(time.Until(t)+lastWait, c.cut) }
+// EndBy sets the time at which the answer is to end. It must be called once before EndNow.
+func (c *Cutter) EndBy(t time.Time) { c.over = time.AfterFunc(time.Until(t)+lastWait, c.cut) }
 
-// endNow replaces the time of endBy by the current time.
-func (c *cutter) endNow() { c.over.Reset(lastWait) }
+// EndNow replaces the time of EndBy by the current time.
+func (c *Cutter) EndNow() { c.over.Reset(lastWait) }
 
 // Write writes b in pieces, each of which has the time of the limit.
-func (c *cutter) Write(b []byte) (int, error) {
+func (c *Cutter) Write(b []byte) (int, error) {
 	defer c.unread.Stop()
 	return c.write(b)
 }
 
 // write is Write, but leaves the timer running.
-func (c *cutter) write(b []byte) (int, error) {
+func (c *Cutter) write(b []byte) (int, error) {
 	n := 0
 	for {
 		c.unread.Reset(c.limit)
@@ -73,13 +73,13 @@ func (c *cutter) write(b []byte) (int, error) {
 }
 
 // FlushError writes the buffered bytes. It is for http.ResponseController.
-func (c *cutter) FlushError() error {
+func (c *Cutter) FlushError() error {
 	defer c.unread.Stop()
 	return c.flush()
 }
 
 // flush is FlushError, but leaves the timer running. A writer that cannot flush has no buffer.
-func (c *cutter) flush() error {
+func (c *Cutter) flush() error {
 	c.unread.Reset(c.limit)
 	err := http.NewResponseController(c.ResponseWriter).Flush()
 	if errors.Is(err, http.ErrNotSupported) {
@@ -89,11 +89,11 @@ func (c *cutter) flush() error {
 }
 
 // Flush implements http.Flusher.
-func (c *cutter) Flush() { c.FlushError() }
+func (c *Cutter) Flush() { c.FlushError() }
 
-// send writes and flushes b, in one piece if the connection can be corked (corker is nil if it
+// Send writes and flushes b, in one piece if the connection can be corked (corker is nil if it
 // cannot).
-func (c *cutter) send(b []byte, corker Corker) error {
+func (c *Cutter) Send(b []byte, corker Corker) error {
 	defer c.unread.Stop()
 	if corker == nil {
 		_, err := c.write(b)
@@ -106,14 +106,14 @@ func (c *cutter) send(b []byte, corker Corker) error {
 }
 
 // Unwrap is for http.ResponseController.
-func (c *cutter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+func (c *Cutter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // cut makes the write in progress and all later ones fail.
-func (c *cutter) cut() { c.lastDeadline(time.Unix(1, 0)) }
+func (c *Cutter) cut() { c.lastDeadline(time.Unix(1, 0)) }
 
-// end is called before the handler returns. The bytes that net/http still has to write get as long
+// End is called before the handler returns. The bytes that net/http still has to write get as long
 // as any other piece.
-func (c *cutter) end() {
+func (c *Cutter) End() {
 	c.unread.Stop()
 	if c.over != nil {
 		c.over.Stop()
@@ -122,8 +122,8 @@ func (c *cutter) end() {
 }
 
 // lastDeadline sets the deadline of all further writes, once. Afterwards nothing uses the
-// connection on the cutter's behalf. A writer without deadlines never blocks.
-func (c *cutter) lastDeadline(t time.Time) {
+// connection on the Cutter's behalf. A writer without deadlines never blocks.
+func (c *Cutter) lastDeadline(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ended {
