@@ -9,7 +9,7 @@
 // Descriptions are not in the files: documentation.go takes them from the Go modules that have
 // them, for each OpenAPI document that is made.
 // A [describe.Description] has the parts of a kind that a schema lacks: names, scope, its
-// [kind.Behavior], the prefix of store keys, columns, selectable fields, and hooks in Go. The result is
+// [kind.Traits], the prefix of store keys, columns, selectable fields, and hooks in Go. The result is
 // a [kind.Kind] like any other. There is a folder of descriptions for each API group.
 //
 // # Terms

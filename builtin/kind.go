@@ -59,29 +59,39 @@ func newKind(lib *library, desc describe.Description) *builtin {
 	}
 	k.Versions, k.Storage = k.All, k.All[0]
 	k.Storage.IsStorage = true
-	behavior := desc.Behavior
-	behavior.AllowUnconditionalUpdate = !desc.RequireResourceVersion
-	behavior.StatusMetadata = desc.StatusKeeps == nil || len(desc.StatusKeeps) < len(describe.WholeMetadata)
-	behavior.GoType = func(v *kind.Version) *kind.GoType { return b.by[v].GoType }
-	behavior.Decode, behavior.Strict, behavior.Load = b.decode, b.strict, b.load
-	behavior.PrepareCreate, behavior.PrepareUpdate = b.prepareCreate, b.prepareUpdate
-	behavior.Validate, behavior.ValidateUpdate = b.validate, b.validateUpdate
-	k.SetBehavior(behavior)
-	for _, p := range desc.OwnKindSubresources {
-		p.Virtual = true
-		own := newKind(lib, p.Description)
-		k.Behavior.Subresources = append(k.Behavior.Subresources, kind.Subresource{
-			Name: p.Name, Verbs: []string{"create"}, Version: own.made.Storage,
-		})
-	}
-	for i := range k.Behavior.Subresources {
-		if sub := &k.Behavior.Subresources[i]; sub.Version == nil && b.UpdatePart == nil {
-			panic("BUG: " + k.Name + "/" + sub.Name + " has no UpdatePart: a write of it would change all of the object")
-		}
-	}
+	k.SetBehavior(kind.Behavior{
+		Traits:         desc.Traits,
+		Subresources:   b.subresources(),
+		GoType:         func(v *kind.Version) *kind.GoType { return b.by[v].GoType },
+		Decode:         b.decode,
+		Strict:         b.strict,
+		Load:           b.load,
+		PrepareCreate:  b.prepareCreate,
+		PrepareUpdate:  b.prepareUpdate,
+		Validate:       b.validate,
+		ValidateUpdate: b.validateUpdate,
+	})
 	b.made = k
 	b.fresh = sync.OnceValue(b.freshStatus)
 	return b
+}
+
+// subresources returns the subresources of the kind besides status and scale.
+func (b *builtin) subresources() []kind.Subresource {
+	var all []kind.Subresource
+	for _, sub := range b.Subresources {
+		made := kind.Subresource{Name: sub.Name, Verbs: []string{"get", "patch", "update"}, Scope: sub.Scope}
+		switch {
+		case sub.Body == nil && b.UpdatePart == nil:
+			panic("BUG: " + b.Kind + "/" + sub.Name + " has no UpdatePart: a write of it would change all of the object")
+		case sub.Body != nil && !sub.Body.Virtual:
+			panic("BUG: " + b.Kind + "/" + sub.Name + " has a body that is not Virtual")
+		case sub.Body != nil:
+			made.Verbs, made.Version = []string{"create"}, newKind(b.lib, *sub.Body).made.Storage
+		}
+		all = append(all, made)
+	}
+	return all
 }
 
 // version returns a version whose schema is read on first use.
@@ -156,7 +166,7 @@ func (b *builtin) prepareUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
 		for _, name := range b.StatusKeeps {
 			kind.Keep(new, old, "metadata", name)
 		}
-		if !b.made.Behavior.StatusMetadata {
+		if !b.made.Behavior.StatusWritesMetadata() {
 			kind.Keep(new, old, "metadata", "deletionTimestamp")
 		}
 		if scope == describe.PartApproval {

@@ -373,7 +373,7 @@ func (w *write) checkUID(c *change, next, old *jsondoc.Doc, obj *cache.Object) e
 func (w *write) checkVersion(c *change, next *jsondoc.Doc, obj *cache.Object) error {
 	switch rv := (meta.Object{Doc: next}).ResourceVersion(); {
 	case rv == "" || rv == "0":
-		if (c.versioned || c.named) && !w.ref.behavior().AllowUnconditionalUpdate {
+		if (c.versioned || c.named) && !w.ref.behavior().AllowsUnconditionalUpdate() {
 			return w.ref.unversioned()
 		}
 	case rv != strconv.FormatInt(obj.Rev, 10):

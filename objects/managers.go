@@ -62,7 +62,7 @@ func applyConfig(v *kind.Version) apply.Config {
 		}
 		a := apply.Version{Name: each.Name, Schema: each.Structural(), Status: each.Status}
 		// Reset fields are those that an endpoint ignores: their managers do not get ownership of them.
-		if each.Status && k.Behavior.StatusMetadata {
+		if each.Status && k.Behavior.StatusWritesMetadata() {
 			a.Reset = map[string][]string{"": {"status"}, "status": {"spec"}}
 			for _, name := range k.Behavior.StatusKeeps {
 				a.Reset["status"] = append(a.Reset["status"], "metadata."+name)

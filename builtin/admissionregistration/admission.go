@@ -51,7 +51,7 @@ func Kinds() []describe.Description {
 		Older:    []describe.Version{describe.VersionOf(fillValidatingBeta, "v1beta1")},
 		Versions: describe.V1[admissionv1.ValidatingWebhookConfiguration](nil), Check: checkWebhooks, Complete: true, Warnings: warnWebhooks,
 	}, {
-		Kind: "ValidatingAdmissionPolicy", Plural: "validatingadmissionpolicies", Status: true, Behavior: kind.Behavior{StatusKeeps: describe.WholeMetadata},
+		Kind: "ValidatingAdmissionPolicy", Plural: "validatingadmissionpolicies", Status: true, Traits: kind.Traits{StatusKeeps: kind.WritableMetadata},
 		Older:    []describe.Version{describe.VersionOf[admissionv1beta1.ValidatingAdmissionPolicy](nil, "v1beta1")},
 		Versions: describe.V1[admissionv1.ValidatingAdmissionPolicy](nil), Check: checkValidatingPolicy, Complete: true, Warnings: warnReserved,
 		Columns: []kind.Column{

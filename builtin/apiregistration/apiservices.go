@@ -36,10 +36,10 @@ func Kind() *kind.Kind {
 	})
 	k := kind.NewBuiltin(kind.Kind{
 		Group: apiRegistration, Plural: "apiservices", Singular: "apiservice", Name: "APIService", Categories: []string{"api-extensions"},
-		StoragePrefix: apiRegistration + "/apiservices", Behavior: kind.Behavior{PrintType: reflect.TypeFor[apiService](), Listed: &kind.Listed{
+		StoragePrefix: apiRegistration + "/apiservices", Behavior: kind.Behavior{Traits: kind.Traits{PrintType: reflect.TypeFor[apiService](), Listed: &kind.Listed{
 			Objects: func(_ context.Context, s kind.ListedSource) []kind.ListedObject { return listServices(s.Kinds) },
 			Refusal: "say what this server serves itself: they cannot be written or watched, and no API of another server is served",
-		}},
+		}}},
 	}, "v1", s, nil,
 		kind.Column{
 			Name: "Service", Type: "string", Description: "The reference to the service that hosts this API endpoint.",

@@ -24,7 +24,7 @@ func Kinds() []describe.Description {
 	deployment := appsv1.DeploymentStatus{}.SwaggerDoc()
 	return []describe.Description{{
 		Group: "apps", Kind: "Deployment", Plural: "deployments", ShortNames: []string{"deploy"}, Categories: describe.AllCategory,
-		Versions: describe.V1[appsv1.Deployment](fillDeployment), Status: true, Behavior: kind.Behavior{StatusKeeps: []string{"labels"}, GenerationMember: "annotations"}, Generation: true, Scale: describe.NewScale(),
+		Versions: describe.V1[appsv1.Deployment](fillDeployment), Status: true, Traits: kind.Traits{StatusKeeps: []string{"labels"}, GenerationMember: "annotations"}, Generation: true, Scale: describe.NewScale(),
 		Columns: append([]kind.Column{
 			describe.Ratio("Ready", "Number of the pod with ready state", []string{"status", "readyReplicas"}, []string{"spec", "replicas"}),
 			describe.Counted("Up-to-date", deployment["updatedReplicas"], describe.NumberAt("status", "updatedReplicas")),

@@ -15,10 +15,10 @@ import (
 func Kinds() []describe.Description {
 	const group = "authentication.k8s.io"
 	return []describe.Description{{
-		Group: group, Kind: "TokenReview", Plural: "tokenreviews", ClusterScoped: true, Behavior: kind.Behavior{Virtual: true},
+		Group: group, Kind: "TokenReview", Plural: "tokenreviews", ClusterScoped: true, Traits: kind.Traits{Virtual: true},
 		Versions: describe.V1[authenticationv1.TokenReview](nil),
 	}, {
-		Group: group, Kind: "SelfSubjectReview", Plural: "selfsubjectreviews", ClusterScoped: true, Behavior: kind.Behavior{Virtual: true},
+		Group: group, Kind: "SelfSubjectReview", Plural: "selfsubjectreviews", ClusterScoped: true, Traits: kind.Traits{Virtual: true},
 		Versions: describe.V1[authenticationv1.SelfSubjectReview](nil),
 	}}
 }

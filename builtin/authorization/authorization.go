@@ -15,16 +15,16 @@ import (
 func Kinds() []describe.Description {
 	const group = "authorization.k8s.io"
 	return []describe.Description{{
-		Group: group, Kind: "SubjectAccessReview", Plural: "subjectaccessreviews", ClusterScoped: true, Behavior: kind.Behavior{Virtual: true},
+		Group: group, Kind: "SubjectAccessReview", Plural: "subjectaccessreviews", ClusterScoped: true, Traits: kind.Traits{Virtual: true},
 		Versions: describe.V1[authorizationv1.SubjectAccessReview](nil),
 	}, {
-		Group: group, Kind: "SelfSubjectAccessReview", Plural: "selfsubjectaccessreviews", ClusterScoped: true, Behavior: kind.Behavior{Virtual: true},
+		Group: group, Kind: "SelfSubjectAccessReview", Plural: "selfsubjectaccessreviews", ClusterScoped: true, Traits: kind.Traits{Virtual: true},
 		Versions: describe.V1[authorizationv1.SelfSubjectAccessReview](nil),
 	}, {
-		Group: group, Kind: "SelfSubjectRulesReview", Plural: "selfsubjectrulesreviews", ClusterScoped: true, Behavior: kind.Behavior{Virtual: true},
+		Group: group, Kind: "SelfSubjectRulesReview", Plural: "selfsubjectrulesreviews", ClusterScoped: true, Traits: kind.Traits{Virtual: true},
 		Versions: describe.V1[authorizationv1.SelfSubjectRulesReview](nil),
 	}, {
-		Group: group, Kind: "LocalSubjectAccessReview", Plural: "localsubjectaccessreviews", Behavior: kind.Behavior{Virtual: true},
+		Group: group, Kind: "LocalSubjectAccessReview", Plural: "localsubjectaccessreviews", Traits: kind.Traits{Virtual: true},
 		Versions: describe.V1[authorizationv1.LocalSubjectAccessReview](nil),
 	}}
 }

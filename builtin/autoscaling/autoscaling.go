@@ -22,7 +22,7 @@ func Kinds() []describe.Description {
 	scaler := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc()
 	return []describe.Description{{
 		Group: "autoscaling", Kind: "HorizontalPodAutoscaler", Plural: "horizontalpodautoscalers", ShortNames: []string{"hpa"}, Categories: describe.AllCategory,
-		Versions: []describe.Version{describe.VersionOf(fillAutoscaler, "v2"), describe.VersionOf(fillFirstAutoscaler, "v1")}, Status: true, Generation: true, Behavior: kind.Behavior{Convert: ConvertAutoscaler},
+		Versions: []describe.Version{describe.VersionOf(fillAutoscaler, "v2"), describe.VersionOf(fillFirstAutoscaler, "v1")}, Status: true, Generation: true, Traits: kind.Traits{Convert: ConvertAutoscaler},
 		Columns: []kind.Column{
 			describe.Cell("Reference", scaler["scaleTargetRef"], func(obj jsondoc.Value) string {
 				ref := obj.At("spec", "scaleTargetRef")

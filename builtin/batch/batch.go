@@ -21,7 +21,7 @@ func Kinds() []describe.Description {
 	cron := batchv1.CronJobSpec{}.SwaggerDoc()
 	return []describe.Description{{
 		Group: "batch", Kind: "Job", Plural: "jobs", Categories: describe.AllCategory,
-		Behavior: kind.Behavior{DefaultOrphan: true, OrphanWarning: "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"},
+		Traits:   kind.Traits{DefaultOrphan: true, OrphanWarning: "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"},
 		Versions: describe.V1[batchv1.Job](fillJob), Status: true, Generation: true,
 		Fields: []kind.Selectable{describe.NumberField("status.successful")},
 		Columns: append([]kind.Column{

@@ -28,14 +28,14 @@ func Kinds() []describe.Description {
 	const group = "certificates.k8s.io"
 	bundle, request := certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc(), certificatesv1.PodCertificateRequestSpec{}.SwaggerDoc()
 	return []describe.Description{{
-		Group: group, Kind: "ClusterTrustBundle", Plural: "clustertrustbundles", Behavior: kind.Behavior{StoredAs: "v1beta1"}, ClusterScoped: true, RequireResourceVersion: true,
+		Group: group, Kind: "ClusterTrustBundle", Plural: "clustertrustbundles", Traits: kind.Traits{RequireResourceVersion: true, StoredAs: "v1beta1"}, ClusterScoped: true,
 		Older:    []describe.Version{describe.VersionOf[certificatesv1beta1.ClusterTrustBundle](nil, "v1beta1")},
 		Versions: describe.V1[certificatesv1.ClusterTrustBundle](nil), ValidName: anyName,
 		Fields:  []kind.Selectable{kind.NewSelectable(".spec.signerName")},
 		Columns: []kind.Column{describe.OrNone("SignerName", bundle["signerName"], "<none>", "spec", "signerName")},
 		Check:   describe.Both(describe.Immutable("spec", "signerName"), checkBundle),
 	}, {
-		Group: group, Kind: "PodCertificateRequest", Plural: "podcertificaterequests", Behavior: kind.Behavior{StoredAs: "v1beta1", StatusKeeps: describe.WholeMetadata}, RequireResourceVersion: true, Status: true,
+		Group: group, Kind: "PodCertificateRequest", Plural: "podcertificaterequests", Traits: kind.Traits{RequireResourceVersion: true, StoredAs: "v1beta1", StatusKeeps: kind.WritableMetadata}, Status: true,
 		Older:    []describe.Version{describe.VersionOf[certificatesv1beta1.PodCertificateRequest](nil, "v1beta1")},
 		Versions: describe.V1[certificatesv1.PodCertificateRequest](nil),
 		Fields:   []kind.Selectable{kind.NewSelectable(".spec.signerName"), kind.NewSelectable(".spec.podName"), kind.NewSelectable(".spec.nodeName")},
@@ -53,9 +53,10 @@ func Kinds() []describe.Description {
 	}, {
 		Group: "certificates.k8s.io", Kind: "CertificateSigningRequest", Plural: "certificatesigningrequests", ShortNames: []string{"csr"}, ClusterScoped: true,
 		Versions: describe.V1[certificatesv1.CertificateSigningRequest](nil), Status: true, ValidName: describe.Segment,
-		Behavior: kind.Behavior{
-			Subresources: []kind.Subresource{{Name: "approval", Verbs: describe.PartVerbs, Scope: describe.PartApproval}}, CreateAs: setRequester,
-			Resets: map[string][]string{"": {"spec", "status"}, "status": {"spec", "status.conditions"}, "approval": {"spec", "status.certificate"}},
+		Subresources: []describe.Subresource{{Name: "approval", Scope: describe.PartApproval}},
+		Traits: kind.Traits{
+			CreateAs: setRequester,
+			Resets:   map[string][]string{"": {"spec", "status"}, "status": {"spec", "status.conditions"}, "approval": {"spec", "status.certificate"}},
 		},
 		Fields:  []kind.Selectable{kind.NewSelectable(".spec.signerName")},
 		Columns: requestColumns(),

@@ -28,7 +28,7 @@ func componentKinds() []describe.Description {
 	return []describe.Description{{
 		Kind: "ComponentStatus", Plural: "componentstatuses", ShortNames: []string{"cs"}, ClusterScoped: true,
 		Versions: describe.V1[componentStatus](nil), Deprecated: "v1 ComponentStatus is deprecated in v1.19+",
-		Behavior: kind.Behavior{Listed: &kind.Listed{Objects: listComponents, Missing: "componentstatus"}},
+		Traits: kind.Traits{Listed: &kind.Listed{Objects: listComponents, Missing: "componentstatus"}},
 		Columns: []kind.Column{
 			describe.Cell("Status", "Status of the component conditions", componentHealth),
 			describe.Cell("Message", "Message of the component conditions", componentMember("message")),

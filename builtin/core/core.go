@@ -49,9 +49,9 @@ func coreKinds() []describe.Description {
 		Check: checkSecret, Warnings: warnSecret,
 	}, {
 		Kind: "ServiceAccount", Plural: "serviceaccounts", ShortNames: []string{"sa"},
-		Versions: describe.V1[corev1.ServiceAccount](nil), Behavior: kind.Behavior{DeleteReturnsObject: true},
+		Versions: describe.V1[corev1.ServiceAccount](nil), Traits: kind.Traits{DeleteReturnsObject: true},
 		Create: nameSecrets, Update: func(new, _ *jsondoc.Doc) { nameSecrets(new) }, Warnings: warnAccount,
-		OwnKindSubresources: []describe.OwnKindSubresource{{Name: "token", Description: tokenRequest()}},
+		Subresources: []describe.Subresource{{Name: "token", Body: tokenRequest()}},
 	}}
 }
 
@@ -247,9 +247,9 @@ func wellFormed(kind corev1.SecretType, value string) error {
 }
 
 // tokenRequest is the object with which a client requests a token of a service account.
-func tokenRequest() describe.Description {
-	return describe.Description{
-		Group: "authentication.k8s.io", Kind: "TokenRequest", Plural: "tokenrequests",
+func tokenRequest() *describe.Description {
+	return &describe.Description{
+		Group: "authentication.k8s.io", Kind: "TokenRequest", Plural: "tokenrequests", Traits: kind.Traits{Virtual: true},
 		Versions: describe.V1(fillTokenRequest),
 	}
 }

@@ -23,13 +23,16 @@ import (
 func podKinds() []describe.Description {
 	return []describe.Description{{
 		Kind: "Pod", Plural: "pods", ShortNames: []string{"po"}, Categories: describe.AllCategory,
-		Versions: describe.V1[corev1.Pod](fillPod), Status: true, Behavior: kind.Behavior{DeleteReturnsObject: true, StatusKeeps: []string{"deletionTimestamp", "ownerReferences"}, Subresources: []kind.Subresource{
-			{Name: "ephemeralcontainers", Verbs: describe.PartVerbs, Scope: describe.PartEphemeral},
-			{Name: "resize", Verbs: describe.PartVerbs, Scope: describe.PartResize},
-		}, Grace: podGrace}, Generation: true,
-		OwnKindSubresources: []describe.OwnKindSubresource{{Name: "binding", Description: binding()}, {Name: "eviction", Description: eviction()}},
-		Fields:              podFields(),
-		Columns:             podColumns(), Ended: podEnded,
+		Versions: describe.V1[corev1.Pod](fillPod), Status: true, Generation: true,
+		Traits: kind.Traits{DeleteReturnsObject: true, StatusKeeps: []string{"deletionTimestamp", "ownerReferences"}, Grace: podGrace},
+		Subresources: []describe.Subresource{
+			{Name: "ephemeralcontainers", Scope: describe.PartEphemeral},
+			{Name: "resize", Scope: describe.PartResize},
+			{Name: "binding", Body: new(binding())},
+			{Name: "eviction", Body: eviction()},
+		},
+		Fields:  podFields(),
+		Columns: podColumns(), Ended: podEnded,
 		Create: createPod, UpdatePart: updatePodPart, Check: checkPod, Warnings: podWarnings, StatusWarnings: podStatusWarnings,
 		UpdateStatus: updatePodStatus,
 		Update: func(new, old *jsondoc.Doc) { // an older client sends pods without resources at the pod level
@@ -38,7 +41,7 @@ func podKinds() []describe.Description {
 			}
 		},
 	}, binding(), {
-		Kind: "PodTemplate", Plural: "podtemplates", Versions: describe.V1[corev1.PodTemplate](fillTemplate), Behavior: kind.Behavior{DeleteReturnsObject: true}, Generation: true,
+		Kind: "PodTemplate", Plural: "podtemplates", Versions: describe.V1[corev1.PodTemplate](fillTemplate), Traits: kind.Traits{DeleteReturnsObject: true}, Generation: true,
 		Warnings: TemplateWarnings("template"),
 		Check: func(_ *kind.Version, d, _ *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 			return CheckTemplate(describe.ReadAs[corev1.PodTemplateSpec](d.Root().Get("template")), field.NewPath("template"), nil)
@@ -48,7 +51,7 @@ func podKinds() []describe.Description {
 				return describe.MapText(obj.At("template", "metadata", "labels"), "<none>")
 			})),
 	}, {
-		Behavior: kind.Behavior{DefaultOrphan: true}, Kind: "ReplicationController", Plural: "replicationcontrollers", ShortNames: []string{"rc"}, Categories: describe.AllCategory,
+		Traits: kind.Traits{DefaultOrphan: true}, Kind: "ReplicationController", Plural: "replicationcontrollers", ShortNames: []string{"rc"}, Categories: describe.AllCategory,
 		StoragePrefix: "controllers", Versions: describe.V1[corev1.ReplicationController](fillReplicationController),
 		Status: true, Generation: true, Scale: describe.NewScale(),
 		Fields:  []kind.Selectable{describe.NumberField("status.replicas")},
@@ -59,7 +62,7 @@ func podKinds() []describe.Description {
 		Versions: describe.V1[corev1.Node](fillNode), Status: true, KeepStatus: true,
 		Fields: []kind.Selectable{boolField("spec.unschedulable")}, Columns: nodeColumns(), Check: checkNode, Warnings: nodeWarnings,
 	}, {
-		Kind: "ResourceQuota", Plural: "resourcequotas", ShortNames: []string{"quota"}, Status: true, Behavior: kind.Behavior{DeleteReturnsObject: true},
+		Kind: "ResourceQuota", Plural: "resourcequotas", ShortNames: []string{"quota"}, Status: true, Traits: kind.Traits{DeleteReturnsObject: true},
 		Versions: describe.V1[corev1.ResourceQuota](nil), Check: checkQuota,
 		Columns: []kind.Column{
 			describe.Cell("Request", "Request represents a minimum amount of cpu/memory that a container may consume.", quotaCell(false)),
@@ -68,7 +71,7 @@ func podKinds() []describe.Description {
 		},
 	}, {
 		Kind: "LimitRange", Plural: "limitranges", ShortNames: []string{"limits"},
-		Versions: describe.V1[corev1.LimitRange](fillLimitRange), Behavior: kind.Behavior{CreateOnUpdate: true}, Columns: []kind.Column{describe.CreatedColumn()}, Check: checkLimitRange,
+		Versions: describe.V1[corev1.LimitRange](fillLimitRange), Traits: kind.Traits{CreateOnUpdate: true}, Columns: []kind.Column{describe.CreatedColumn()}, Check: checkLimitRange,
 		Create: func(d *jsondoc.Doc) {
 			if (meta.Object{Doc: d}).Name() == "" {
 				d.Set(d.NewString(string(uuid.NewUUID())), "metadata", "name")
@@ -79,14 +82,14 @@ func podKinds() []describe.Description {
 
 // binding assigns a pod to a node.
 func binding() describe.Description {
-	return describe.Description{Kind: "Binding", Plural: "bindings", Behavior: kind.Behavior{Virtual: true}, Versions: describe.V1[corev1.Binding](nil)}
+	return describe.Description{Kind: "Binding", Plural: "bindings", Traits: kind.Traits{Virtual: true}, Versions: describe.V1[corev1.Binding](nil)}
 }
 
 // eviction requests that a pod leaves its node.
-func eviction() describe.Description {
-	return describe.Description{
+func eviction() *describe.Description {
+	return &describe.Description{
 		Group: policyv1.GroupName, Kind: "Eviction", Plural: "evictions", Versions: describe.V1[policyv1.Eviction](nil),
-		Behavior: kind.Behavior{BodyVersions: []string{"policy/v1beta1"}},
+		Traits: kind.Traits{Virtual: true, BodyVersions: []string{"policy/v1beta1"}},
 	}
 }
 

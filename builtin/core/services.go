@@ -25,7 +25,7 @@ func serviceKinds() []describe.Description {
 	docs := corev1.ServiceSpec{}.SwaggerDoc()
 	return []describe.Description{{
 		Kind: "Service", Plural: "services", ShortNames: []string{"svc"}, Categories: describe.AllCategory, StoragePrefix: "services/specs",
-		Versions: describe.V1[corev1.Service](fillService), Status: true, Behavior: kind.Behavior{DeleteReturnsObject: true, CreateOnUpdate: true, Allocates: true}, ValidName: apivalidation.NameIsDNSLabel,
+		Versions: describe.V1[corev1.Service](fillService), Status: true, Traits: kind.Traits{DeleteReturnsObject: true, CreateOnUpdate: true, Allocates: true}, ValidName: apivalidation.NameIsDNSLabel,
 		Fields: []kind.Selectable{kind.NewSelectable(".spec.clusterIP"), kind.NewSelectable(".spec.type")},
 		Columns: []kind.Column{
 			describe.At("Type", "string", ".spec.type", docs["type"]),
@@ -40,7 +40,7 @@ func serviceKinds() []describe.Description {
 		Check: checkService, Complete: true, Warnings: warnService, StatusWarnings: warnServiceStatus,
 	}, {
 		Kind: "Endpoints", Plural: "endpoints", Singular: "endpoints", ShortNames: []string{"ep"}, StoragePrefix: "services/endpoints",
-		Versions: describe.V1[endpoints](nil), Behavior: kind.Behavior{CreateOnUpdate: true}, Check: checkEndpoints, Warnings: warnEndpoints,
+		Versions: describe.V1[endpoints](nil), Traits: kind.Traits{CreateOnUpdate: true}, Check: checkEndpoints, Warnings: warnEndpoints,
 		Columns:    []kind.Column{describe.Cell("Endpoints", endpoints{}.SwaggerDoc()["subsets"], endpointsCell), describe.AgeColumn()},
 		Deprecated: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 	}}

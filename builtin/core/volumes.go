@@ -17,11 +17,11 @@ import (
 func volumeKinds() []describe.Description {
 	return []describe.Description{{
 		Kind: "PersistentVolume", Plural: "persistentvolumes", ShortNames: []string{"pv"}, ClusterScoped: true,
-		Versions: describe.V1(fillVolume), Status: true, Behavior: kind.Behavior{DeleteReturnsObject: true}, Columns: volumeColumns(),
+		Versions: describe.V1(fillVolume), Status: true, Traits: kind.Traits{DeleteReturnsObject: true}, Columns: volumeColumns(),
 		Create: func(d *jsondoc.Doc) { stampPhase(d) }, UpdateStatus: updatePhase, Check: describe.UnlessStatus(checkPersistentVolume), Warnings: volumeWarnings,
 	}, {
 		Kind: "PersistentVolumeClaim", Plural: "persistentvolumeclaims", ShortNames: []string{"pvc"},
-		Versions: describe.V1[corev1.PersistentVolumeClaim](nil), Status: true, Behavior: kind.Behavior{DeleteReturnsObject: true}, Columns: claimColumns(), Check: describe.UnlessStatus(checkClaim), Warnings: volumeClaimWarnings,
+		Versions: describe.V1[corev1.PersistentVolumeClaim](nil), Status: true, Traits: kind.Traits{DeleteReturnsObject: true}, Columns: claimColumns(), Check: describe.UnlessStatus(checkClaim), Warnings: volumeClaimWarnings,
 		Create: nameSources, Update: func(new, _ *jsondoc.Doc) { nameSources(new) },
 	}}
 }

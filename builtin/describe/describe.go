@@ -41,17 +41,13 @@ type Description struct {
 	Fields  []kind.Selectable
 	Ended   func(obj jsondoc.Value) (reason, message string)
 
-	Status                 bool // there is a status subresource
-	KeepStatus             bool // a new object keeps the status that it is sent with
-	Scale                  *kind.Scale
-	Generation             bool // metadata.generation counts changes of the content
-	RequireResourceVersion bool // an update must name a resource version
-	OwnKindSubresources    []OwnKindSubresource
+	Status       bool // there is a status subresource
+	KeepStatus   bool // a new object keeps the status that it is sent with
+	Scale        *kind.Scale
+	Generation   bool // metadata.generation counts changes of the content
+	Subresources []Subresource
 
-	// Behavior has the differences from custom resources. These fields of it are not for tables,
-	// because each kind gets them from the fields below: AllowUnconditionalUpdate, StatusMetadata,
-	// New, Decode, Strict, Load, PrepareCreate, PrepareUpdate, Validate and ValidateUpdate.
-	kind.Behavior
+	kind.Traits // the differences from custom resources
 
 	// Decoded changes a document that was made from the Go object obj, which a client sent.
 	Decoded func(d *jsondoc.Doc, obj runtime.Object)
@@ -60,7 +56,7 @@ type Description struct {
 	Create func(d *jsondoc.Doc)
 	Update func(new, old *jsondoc.Doc)
 	// UpdatePart restores every field that a write of a subresource does not change. A kind with a
-	// subresource in Behavior.Subresources must have it.
+	// subresource that has no Body must have it.
 	UpdatePart func(new, old *jsondoc.Doc, scope schema.Scope)
 	// UpdateStatus changes an object after a write of its status.
 	UpdateStatus func(new, old *jsondoc.Doc)
@@ -75,21 +71,21 @@ type Description struct {
 	StatusWarnings func(new *jsondoc.Doc) []string
 }
 
-// WholeMetadata has the members of metadata that clients can write.
-var WholeMetadata = []string{"labels", "annotations", "finalizers", "ownerReferences"}
-
 // AllMetadata has the members of metadata that a request can have, except for managedFields and those
 // that identify the object and its version. Requests that change the others of them are not valid.
-var AllMetadata = append(slices.Clip(WholeMetadata), "deletionTimestamp", "deletionGracePeriodSeconds", "uid", "generateName")
+var AllMetadata = append(slices.Clip(kind.WritableMetadata), "deletionTimestamp", "deletionGracePeriodSeconds", "uid", "generateName")
 
 // Checker returns the errors of an object. old is nil on create.
 type Checker func(v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) field.ErrorList
 
-// OwnKindSubresource is a subresource whose body is another kind, such as Eviction. The kind is
-// virtual: it is created and not stored.
-type OwnKindSubresource struct {
+// Subresource is a subresource besides status and scale.
+type Subresource struct {
 	Name string
-	Description
+	// Body describes the kind of the body, such as Eviction. It must be Virtual. Nil: the body is the
+	// object, and requests can get, patch and update it.
+	Body *Description
+	// Scope is the part of the object that the subresource writes if Body is nil.
+	Scope schema.Scope
 }
 
 // Version is a version of a kind. Its schema is that of its Go type.

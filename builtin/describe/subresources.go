@@ -16,9 +16,6 @@ const (
 	PartApproval
 )
 
-// PartVerbs are the verbs of subresources that are a part of their object.
-var PartVerbs = []string{"get", "patch", "update"}
-
 // NewScale returns the scale subresource of workloads.
 func NewScale() *kind.Scale {
 	return &kind.Scale{

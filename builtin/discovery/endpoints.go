@@ -84,7 +84,7 @@ func checkEndpoint(e *discoveryv1.Endpoint, of discoveryv1.AddressType, path *fi
 // Kinds returns the description of endpoint slices.
 func Kinds() []describe.Description {
 	return []describe.Description{{
-		Group: "discovery.k8s.io", Kind: "EndpointSlice", Plural: "endpointslices", Generation: true, Behavior: kind.Behavior{GenerationMember: "labels"}, Check: checkEndpointSlice, Warnings: sliceWarnings,
+		Group: "discovery.k8s.io", Kind: "EndpointSlice", Plural: "endpointslices", Generation: true, Traits: kind.Traits{GenerationMember: "labels"}, Check: checkEndpointSlice, Warnings: sliceWarnings,
 		Versions: describe.V1[discoveryv1.EndpointSlice](nil),
 		Columns: []kind.Column{
 			describe.At("AddressType", "string", ".addressType", discoveryv1.EndpointSlice{}.SwaggerDoc()["addressType"]),

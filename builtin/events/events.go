@@ -30,7 +30,7 @@ const eventTTL = time.Hour
 // Kinds returns the kind of the core group, which is stored, and the one of events.k8s.io.
 func Kinds() (core, events describe.Description) {
 	core = describe.Description{
-		Kind: "Event", Plural: "events", ShortNames: []string{"ev"}, Behavior: kind.Behavior{CreateOnUpdate: true, TTL: eventTTL, NoDependents: true, Convert: convertEvent},
+		Kind: "Event", Plural: "events", ShortNames: []string{"ev"}, Traits: kind.Traits{CreateOnUpdate: true, TTL: eventTTL, NoDependents: true, Convert: convertEvent},
 		Versions: describe.V1[corev1.Event](nil), ValidName: describe.Segment,
 		Fields:  eventFields("involvedObject", "reportingComponent", sourceOf),
 		Columns: eventColumns("involvedObject", "source", "message", "firstTimestamp", "lastTimestamp", "count"),

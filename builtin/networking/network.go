@@ -87,7 +87,7 @@ func Kinds() []describe.Description {
 		},
 	}, {
 		Group: "networking.k8s.io", Kind: "ServiceCIDR", Plural: "servicecidrs", ClusterScoped: true, Status: true, Check: checkServiceCIDR,
-		Versions: describe.V1[networkingv1.ServiceCIDR](nil), Behavior: kind.Behavior{StatusKeeps: describe.WholeMetadata},
+		Versions: describe.V1[networkingv1.ServiceCIDR](nil), Traits: kind.Traits{StatusKeeps: kind.WritableMetadata},
 		Columns: []kind.Column{
 			describe.Cell("CIDRs", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"], func(obj jsondoc.Value) string {
 				return strings.Join(describe.Texts(obj.At("spec", "cidrs")), ",")

@@ -18,7 +18,7 @@ import (
 // Kinds returns the description of runtime classes.
 func Kinds() []describe.Description {
 	return []describe.Description{{
-		Group: "node.k8s.io", Kind: "RuntimeClass", Plural: "runtimeclasses", ClusterScoped: true, RequireResourceVersion: true, Behavior: kind.Behavior{CreateOnUpdate: true},
+		Group: "node.k8s.io", Kind: "RuntimeClass", Plural: "runtimeclasses", ClusterScoped: true, Traits: kind.Traits{RequireResourceVersion: true, CreateOnUpdate: true},
 		Versions: describe.V1[nodev1.RuntimeClass](nil),
 		Columns:  []kind.Column{describe.At("Handler", "string", ".handler", ""), describe.AgeColumn()},
 		Check: func(_ *kind.Version, d, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {

@@ -23,19 +23,19 @@ func Kinds() []describe.Description {
 	return []describe.Description{{
 		Group: rbacv1.GroupName, Kind: "Role", Plural: "roles",
 		Versions: describe.V1[rbacv1.Role](nil),
-		Behavior: kind.Behavior{CreateOnUpdate: true}, ValidName: describe.Segment, Columns: roleColumns, Check: checkRole,
+		Traits:   kind.Traits{CreateOnUpdate: true}, ValidName: describe.Segment, Columns: roleColumns, Check: checkRole,
 	}, {
 		Group: rbacv1.GroupName, Kind: "RoleBinding", Plural: "rolebindings",
 		Versions: describe.V1[rbacv1.RoleBinding](fillRoleBinding),
-		Behavior: kind.Behavior{CreateOnUpdate: true}, ValidName: describe.Segment, Columns: bindingColumns("roleBinding", withoutImmutability(rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"])), Check: checkBinding(true),
+		Traits:   kind.Traits{CreateOnUpdate: true}, ValidName: describe.Segment, Columns: bindingColumns("roleBinding", withoutImmutability(rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"])), Check: checkBinding(true),
 	}, {
 		Group: rbacv1.GroupName, Kind: "ClusterRole", Plural: "clusterroles", ClusterScoped: true,
 		Versions: describe.V1[rbacv1.ClusterRole](nil),
-		Behavior: kind.Behavior{CreateOnUpdate: true}, ValidName: describe.Segment, Columns: roleColumns, Check: checkClusterRole,
+		Traits:   kind.Traits{CreateOnUpdate: true}, ValidName: describe.Segment, Columns: roleColumns, Check: checkClusterRole,
 	}, {
 		Group: rbacv1.GroupName, Kind: "ClusterRoleBinding", Plural: "clusterrolebindings", ClusterScoped: true,
 		Versions: describe.V1[rbacv1.ClusterRoleBinding](fillClusterRoleBinding),
-		Behavior: kind.Behavior{CreateOnUpdate: true}, ValidName: describe.Segment, Columns: bindingColumns("clusterRoleBinding", withoutImmutability(rbacv1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"])), Check: checkBinding(false),
+		Traits:   kind.Traits{CreateOnUpdate: true}, ValidName: describe.Segment, Columns: bindingColumns("clusterRoleBinding", withoutImmutability(rbacv1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"])), Check: checkBinding(false),
 	}}
 }
 

@@ -22,18 +22,18 @@ import (
 func Kinds() []describe.Description {
 	slice, taint := resourcev1.ResourceSliceSpec{}.SwaggerDoc(), resourcev1.DeviceTaint{}.SwaggerDoc()
 	all := []describe.Description{{
-		Kind: "DeviceClass", Plural: "deviceclasses", Behavior: kind.Behavior{DeleteReturnsObject: true}, ClusterScoped: true, Generation: true, Versions: describe.V1[resourcev1.DeviceClass](nil),
+		Kind: "DeviceClass", Plural: "deviceclasses", Traits: kind.Traits{DeleteReturnsObject: true}, ClusterScoped: true, Generation: true, Versions: describe.V1[resourcev1.DeviceClass](nil),
 	}, {
-		Kind: "ResourceClaim", Plural: "resourceclaims", Behavior: kind.Behavior{DeleteReturnsObject: true, StatusKeeps: describe.WholeMetadata}, Status: true,
+		Kind: "ResourceClaim", Plural: "resourceclaims", Traits: kind.Traits{DeleteReturnsObject: true, StatusKeeps: kind.WritableMetadata}, Status: true,
 		Versions: describe.V1(func(c *resourcev1.ResourceClaim) { fillClaim(&c.Spec) }),
 		Columns:  []kind.Column{describe.Cell("State", "A summary of the current state (allocated, pending, reserved, etc.).", claimState), describe.AgeColumn()},
 		Check:    describe.Both(describe.ImmutableAs(shownRequest, "spec"), checkClaimStatus),
 	}, {
-		Kind: "ResourceClaimTemplate", Plural: "resourceclaimtemplates", Behavior: kind.Behavior{DeleteReturnsObject: true},
+		Kind: "ResourceClaimTemplate", Plural: "resourceclaimtemplates", Traits: kind.Traits{DeleteReturnsObject: true},
 		Versions: describe.V1(func(t *resourcev1.ResourceClaimTemplate) { fillClaim(&t.Spec.Spec) }),
 		Check:    describe.ImmutableAs(describe.AsGo[resourcev1.ResourceClaimTemplateSpec], "spec"),
 	}, {
-		Kind: "ResourceSlice", Plural: "resourceslices", Behavior: kind.Behavior{DeleteReturnsObject: true}, ClusterScoped: true, Generation: true,
+		Kind: "ResourceSlice", Plural: "resourceslices", Traits: kind.Traits{DeleteReturnsObject: true}, ClusterScoped: true, Generation: true,
 		Versions: describe.V1(func(s *resourcev1.ResourceSlice) {
 			for i := range s.Spec.Devices {
 				for j := range s.Spec.Devices[i].Taints {
@@ -50,7 +50,7 @@ func Kinds() []describe.Description {
 		},
 		Check: describe.Both(describe.UnlessStatus(checkSlice), describe.Both(describe.Immutable("spec", "pool", "name"), describe.Both(describe.Immutable("spec", "driver"), describe.Immutable("spec", "nodeName")))),
 	}, {
-		Kind: "DeviceTaintRule", Plural: "devicetaintrules", Behavior: kind.Behavior{StoredAs: "v1beta2", StatusKeeps: describe.WholeMetadata}, RequireResourceVersion: true, ClusterScoped: true, Status: true, Generation: true,
+		Kind: "DeviceTaintRule", Plural: "devicetaintrules", Traits: kind.Traits{RequireResourceVersion: true, StoredAs: "v1beta2", StatusKeeps: kind.WritableMetadata}, ClusterScoped: true, Status: true, Generation: true,
 		Older:    []describe.Version{describe.VersionOf[resourcev1beta2.DeviceTaintRule](nil, "v1beta2")},
 		Versions: describe.V1(func(r *resourcev1.DeviceTaintRule) { fillTaint(&r.Spec.Taint) }), Check: describe.UnlessStatus(checkTaintRule),
 		Columns: []kind.Column{

@@ -63,7 +63,7 @@ var systemPriorities = map[string]int32{"system-cluster-critical": 2 * maxUserPr
 func Kinds() []describe.Description {
 	class := schedulingv1.PriorityClass{}.SwaggerDoc()
 	return []describe.Description{{
-		Group: "scheduling.k8s.io", Kind: "PriorityClass", Plural: "priorityclasses", ShortNames: []string{"pc"}, ClusterScoped: true, Generation: true, Behavior: kind.Behavior{FixedGeneration: true},
+		Group: "scheduling.k8s.io", Kind: "PriorityClass", Plural: "priorityclasses", ShortNames: []string{"pc"}, ClusterScoped: true, Generation: true, Traits: kind.Traits{FixedGeneration: true},
 		Versions: describe.V1[schedulingv1.PriorityClass](nil),
 		Columns: []kind.Column{
 			describe.Integers(describe.Counted("Value", class["value"], describe.NumberAt("value")))[0],

@@ -20,7 +20,7 @@ func Kinds() []describe.Description {
 	attachment := storagev1.VolumeAttachmentSpec{}.SwaggerDoc()
 	return []describe.Description{{
 		Group: "storage.k8s.io", Kind: "StorageClass", Plural: "storageclasses", ShortNames: []string{"sc"}, ClusterScoped: true,
-		Versions: describe.V1[storagev1.StorageClass](nil), Behavior: kind.Behavior{DeleteReturnsObject: true},
+		Versions: describe.V1[storagev1.StorageClass](nil), Traits: kind.Traits{DeleteReturnsObject: true},
 		Columns: []kind.Column{
 			describe.At("Provisioner", "string", ".provisioner", class["provisioner"]),
 			describe.At("ReclaimPolicy", "string", ".reclaimPolicy", class["reclaimPolicy"]),
@@ -31,8 +31,8 @@ func Kinds() []describe.Description {
 		},
 		Check: checkStorageClass,
 	}, {
-		Group: "storage.k8s.io", Kind: "VolumeAttachment", Plural: "volumeattachments", ClusterScoped: true, RequireResourceVersion: true,
-		Versions: describe.V1[storagev1.VolumeAttachment](nil), Behavior: kind.Behavior{DeleteReturnsObject: true, StatusKeeps: describe.WholeMetadata}, Status: true, Check: checkAttachment,
+		Group: "storage.k8s.io", Kind: "VolumeAttachment", Plural: "volumeattachments", ClusterScoped: true,
+		Versions: describe.V1[storagev1.VolumeAttachment](nil), Traits: kind.Traits{RequireResourceVersion: true, DeleteReturnsObject: true, StatusKeeps: kind.WritableMetadata}, Status: true, Check: checkAttachment,
 		Columns: []kind.Column{
 			describe.Named(describe.At("Attacher", "string", ".spec.attacher", attachment["attacher"])),
 			describe.At("PV", "string", ".spec.source.persistentVolumeName", storagev1.VolumeAttachmentSource{}.SwaggerDoc()["persistentVolumeName"]),
@@ -41,8 +41,8 @@ func Kinds() []describe.Description {
 			describe.AgeColumn(),
 		},
 	}, {
-		Group: "storage.k8s.io", Kind: "CSIDriver", Plural: "csidrivers", ClusterScoped: true, RequireResourceVersion: true,
-		Versions: describe.V1[storagev1.CSIDriver](nil), Behavior: kind.Behavior{DeleteReturnsObject: true}, Check: checkDriver, Update: countDriver,
+		Group: "storage.k8s.io", Kind: "CSIDriver", Plural: "csidrivers", ClusterScoped: true,
+		Versions: describe.V1[storagev1.CSIDriver](nil), Traits: kind.Traits{RequireResourceVersion: true, DeleteReturnsObject: true}, Check: checkDriver, Update: countDriver,
 		Columns: []kind.Column{
 			describe.Truth("AttachRequired", driver["attachRequired"], "spec", "attachRequired"),
 			describe.Truth("PodInfoOnMount", driver["podInfoOnMount"], "spec", "podInfoOnMount"),
@@ -61,16 +61,16 @@ func Kinds() []describe.Description {
 			describe.AgeColumn(),
 		},
 	}, {
-		Group: "storage.k8s.io", Kind: "CSINode", Plural: "csinodes", ClusterScoped: true, RequireResourceVersion: true,
-		Versions: describe.V1[storagev1.CSINode](fillCSINode), Behavior: kind.Behavior{DeleteReturnsObject: true, StatusKeeps: describe.WholeMetadata}, Status: true, Check: checkNodeDrivers,
+		Group: "storage.k8s.io", Kind: "CSINode", Plural: "csinodes", ClusterScoped: true,
+		Versions: describe.V1[storagev1.CSINode](fillCSINode), Traits: kind.Traits{RequireResourceVersion: true, DeleteReturnsObject: true, StatusKeeps: kind.WritableMetadata}, Status: true, Check: checkNodeDrivers,
 		Columns: []kind.Column{describe.Sizes("Drivers", "Drivers indicates the number of CSI drivers registered on the node", "spec", "drivers"), describe.AgeColumn()},
 	}, {
-		Group: "storage.k8s.io", Kind: "CSIStorageCapacity", Plural: "csistoragecapacities", RequireResourceVersion: true,
-		Versions: describe.V1[storagev1.CSIStorageCapacity](nil), Columns: []kind.Column{describe.CreatedColumn()},
+		Group: "storage.k8s.io", Kind: "CSIStorageCapacity", Plural: "csistoragecapacities",
+		Traits: kind.Traits{RequireResourceVersion: true}, Versions: describe.V1[storagev1.CSIStorageCapacity](nil), Columns: []kind.Column{describe.CreatedColumn()},
 		Check: checkStorageCapacity,
 	}, {
 		Group: "storage.k8s.io", Kind: "VolumeAttributesClass", Plural: "volumeattributesclasses", ShortNames: []string{"vac"}, ClusterScoped: true,
-		Versions: describe.V1[storagev1.VolumeAttributesClass](nil), Behavior: kind.Behavior{DeleteReturnsObject: true},
+		Versions: describe.V1[storagev1.VolumeAttributesClass](nil), Traits: kind.Traits{DeleteReturnsObject: true},
 		Check: describe.Both(describe.Both(forbidChange("driverName"), forbidChange("parameters")),
 			describe.Both(describe.Required("", "driverName"), describe.Required("must contain at least one key/value pair", "parameters"))),
 		Columns: []kind.Column{

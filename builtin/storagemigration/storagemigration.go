@@ -26,8 +26,8 @@ func Kinds() []describe.Description {
 	return []describe.Description{{
 		Group: migrationv1.GroupName, Kind: "StorageVersionMigration", Plural: "storageversionmigrations", ClusterScoped: true,
 		Older:    []describe.Version{describe.VersionOf[migrationv1beta1.StorageVersionMigration](nil, "v1beta1")},
-		Versions: describe.V1[migrationv1.StorageVersionMigration](nil), Status: true, RequireResourceVersion: true,
-		Behavior: kind.Behavior{StoredAs: "v1beta1", StatusKeeps: describe.WholeMetadata},
+		Versions: describe.V1[migrationv1.StorageVersionMigration](nil), Status: true,
+		Traits: kind.Traits{RequireResourceVersion: true, StoredAs: "v1beta1", StatusKeeps: kind.WritableMetadata},
 		Columns: []kind.Column{
 			describe.Cell("Resource", "GroupResource to migrate", resourceText),
 			describe.Cell("Status", "Status of the migration", stateText),

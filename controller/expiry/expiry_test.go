@@ -27,7 +27,7 @@ func eventsFor(t *testing.T, s store.Store, now func() time.Time, ttl time.Durat
 	ctx, stop := context.WithCancel(context.Background())
 	var all []*kind.Kind
 	for plural, ttl := range map[string]time.Duration{"events": time.Minute, "blips": 1} {
-		k := &kind.Kind{Plural: plural, Name: plural, StoragePrefix: plural, Behavior: kind.Behavior{TTL: ttl}}
+		k := &kind.Kind{Plural: plural, Name: plural, StoragePrefix: plural, Behavior: kind.Behavior{Traits: kind.Traits{TTL: ttl}}}
 		v := &kind.Version{Kind: k, Name: "v1"}
 		k.All, k.Versions, k.Storage = []*kind.Version{v}, []*kind.Version{v}, v
 		all = append(all, k)
