@@ -156,7 +156,7 @@ func (b *builtin) prepareCreate(d *jsondoc.Doc) {
 func (b *builtin) prepareUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
 	b.dropGated(new, old)
 	switch {
-	case scope == schema.Status, scope == describe.PartApproval:
+	case scope == schema.Status, scope == schema.Approval:
 		// All fields but the status; metadata is compared elsewhere.
 		for name := range old.Root().Members() {
 			if name != "status" && name != "metadata" {
@@ -169,7 +169,7 @@ func (b *builtin) prepareUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
 		if !b.made.Behavior.StatusWritesMetadata() {
 			kind.Keep(new, old, "metadata", "deletionTimestamp")
 		}
-		if scope == describe.PartApproval {
+		if scope == schema.Approval {
 			b.UpdatePart(new, old, scope)
 		} else if b.UpdateStatus != nil {
 			b.UpdateStatus(new, old)
@@ -221,13 +221,9 @@ func (b *builtin) validateUpdate(ctx context.Context, v *kind.Version, new, old 
 
 // checked adds the errors and warnings of the schema and of the hooks to errs.
 func (b *builtin) checked(ctx context.Context, v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope, errs field.ErrorList) schema.Result {
-	at := scope
-	if at != schema.Status {
-		at = schema.Whole
-	}
 	r := schema.Result{Errors: errs}
 	if !b.Complete {
-		r = v.Schema.ValidateAmong(ctx, new, old, at, schema.Kept{}, errs, nil)
+		r = v.Schema.ValidateAmong(ctx, new, old, scope, schema.Kept{}, errs, nil)
 	}
 	if b.Check != nil {
 		r.Errors = append(r.Errors, b.Check(v, new, old, scope)...)

@@ -77,9 +77,6 @@ func (b *Behavior) Subresource(name string) *Subresource {
 	return nil
 }
 
-// Finalize is the scope of an update through a namespace's finalize subresource.
-const Finalize = schema.Status + 1
-
 // Listed makes the objects of a cluster-wide kind of which nothing is stored.
 type Listed struct {
 	// Objects returns all of them, in order.

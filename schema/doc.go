@@ -73,10 +73,15 @@ const (
 // Scope is the part of an object that an update may change.
 type Scope uint8
 
-// The scopes.
+// The scopes. Only built-in kinds have those after Status: their hooks distinguish them, and this
+// package validates them like Whole.
 const (
-	Whole  Scope = iota // create, or update of the object itself
-	Status              // update of the status subresource
+	Whole               Scope = iota // create, or update of the object itself or of its scale
+	Status                           // update of the status subresource
+	Finalize                         // update of a namespace's finalize subresource
+	EphemeralContainers              // update of a pod's ephemeralcontainers subresource
+	Resize                           // update of a pod's resize subresource
+	Approval                         // update of a CertificateSigningRequest's approval subresource
 )
 
 // Result is the result of Validate. The object is valid if there are no errors.

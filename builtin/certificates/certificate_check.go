@@ -134,7 +134,7 @@ func checkRequestStatus(now, was *certificatesv1.CertificateSigningRequestStatus
 		}
 	}
 	for _, typ := range decisions[:2] {
-		if scope != describe.PartApproval && len(conditions.of(typ)) > len(before.of(typ)) {
+		if scope != schema.Approval && len(conditions.of(typ)) > len(before.of(typ)) {
 			errs = append(errs, field.Forbidden(path, fmt.Sprintf("updates may not add a condition of type %q", typ)))
 		}
 	}

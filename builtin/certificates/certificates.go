@@ -53,7 +53,7 @@ func Kinds() []describe.Description {
 	}, {
 		Group: "certificates.k8s.io", Kind: "CertificateSigningRequest", Plural: "certificatesigningrequests", ShortNames: []string{"csr"}, ClusterScoped: true,
 		Versions: describe.V1[certificatesv1.CertificateSigningRequest](nil), Status: true, ValidName: describe.Segment,
-		Subresources: []describe.Subresource{{Name: "approval", Scope: describe.PartApproval}},
+		Subresources: []describe.Subresource{{Name: "approval", Scope: schema.Approval}},
 		Traits: kind.Traits{
 			CreateAs: setRequester,
 			Resets:   map[string][]string{"": {"spec", "status"}, "status": {"spec", "status.conditions"}, "approval": {"spec", "status.certificate"}},

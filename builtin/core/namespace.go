@@ -37,7 +37,7 @@ func Namespaces() *kind.Kind {
 		StoragePrefix: "namespaces",
 		Behavior: kind.Behavior{
 			Traits:         kind.Traits{OneByOne: true, Named: labelNamespace, Delete: deleteNamespace},
-			Subresources:   []kind.Subresource{{Name: "finalize", Verbs: []string{"update"}, Scope: kind.Finalize}},
+			Subresources:   []kind.Subresource{{Name: "finalize", Verbs: []string{"update"}, Scope: schema.Finalize}},
 			GoType:         func(*kind.Version) *kind.GoType { return goType },
 			Load:           loadNamespace,
 			Decode:         decodeNamespace,
@@ -109,7 +109,7 @@ func prepareNamespaceUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
 		if new.Root().At("status", "phase").Text() == "" { // the default
 			new.Set(new.NewString(string(corev1.NamespaceActive)), "status", "phase")
 		}
-	case kind.Finalize:
+	case schema.Finalize:
 		kind.Keep(new, old, "status")
 		if new.Root().At("spec", "finalizers").Len() == 0 {
 			new.Remove("spec", "finalizers") // Go types print an empty spec so
@@ -165,7 +165,7 @@ func validateNamespaceUpdate(_ context.Context, _ *kind.Version, new, old *jsond
 	switch scope {
 	case schema.Status:
 		errs = append(errs, validatePhase(new, o.DeletionTimestamp() == "")...)
-	case kind.Finalize:
+	case schema.Finalize:
 		errs = append(errs, validateNamespaceFinalizers(new)...)
 	}
 	return schema.Result{Errors: describe.Once(errs)}

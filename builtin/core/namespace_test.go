@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/keelson-io/keelson/jsondoc"
-	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
 )
 
@@ -43,7 +42,7 @@ func TestNamespace(t *testing.T) {
 	}
 	old := decode(want)
 	d = decode(strings.Replace(want, `["kubernetes"]`, `[]`, 1))
-	v.PrepareUpdate(d, old, kind.Finalize)
+	v.PrepareUpdate(d, old, schema.Finalize)
 	if d.Root().At("spec", "finalizers").Len() != 0 {
 		t.Errorf("finalize: got %s", d.Root().AppendJSON(nil))
 	}

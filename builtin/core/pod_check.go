@@ -41,10 +41,10 @@ func checkPod(_ *kind.Version, d, old *jsondoc.Doc, scope schema.Scope) field.Er
 	if old != nil && scope == schema.Whole {
 		errs = append(errs, checkPodUpdate(d, old)...)
 	}
-	if old != nil && scope == describe.PartEphemeral {
+	if old != nil && scope == schema.EphemeralContainers {
 		errs = append(errs, checkEphemeralUpdate(spec, describe.ReadAs[corev1.PodSpec](old.Root().Get("spec")), path.Child("ephemeralContainers"))...)
 	}
-	if old != nil && scope == describe.PartResize {
+	if old != nil && scope == schema.Resize {
 		errs = checkResize(describe.ReadAs[corev1.Pod](d.Root()), describe.ReadAs[corev1.Pod](old.Root()), errs)
 	}
 	return errs

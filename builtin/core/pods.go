@@ -26,8 +26,8 @@ func podKinds() []describe.Description {
 		Versions: describe.V1[corev1.Pod](fillPod), Status: true, Generation: true,
 		Traits: kind.Traits{DeleteReturnsObject: true, StatusKeeps: []string{"deletionTimestamp", "ownerReferences"}, Grace: podGrace},
 		Subresources: []describe.Subresource{
-			{Name: "ephemeralcontainers", Scope: describe.PartEphemeral},
-			{Name: "resize", Scope: describe.PartResize},
+			{Name: "ephemeralcontainers", Scope: schema.EphemeralContainers},
+			{Name: "resize", Scope: schema.Resize},
 			{Name: "binding", Body: new(binding())},
 			{Name: "eviction", Body: eviction()},
 		},
@@ -99,13 +99,13 @@ func updatePodPart(new, old *jsondoc.Doc, scope schema.Scope) {
 		{"metadata", "managedFields"}, {"metadata", "resourceVersion"}, {"metadata", "generateName"},
 		{"metadata", "uid"}, {"metadata", "deletionGracePeriodSeconds"}, // a request must not change these
 	}
-	if scope == describe.PartEphemeral {
+	if scope == schema.EphemeralContainers {
 		keep = append(keep, []string{"spec", "ephemeralContainers"})
 	} else {
 		keep = append(keep, []string{"spec", "containers"}, []string{"spec", "initContainers"}, []string{"spec", "resources"})
 	}
 	kind.KeepAllBut(new, old, keep...)
-	if scope == describe.PartResize {
+	if scope == schema.Resize {
 		keepResized(new, old)
 	}
 }

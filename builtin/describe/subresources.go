@@ -8,14 +8,6 @@ import (
 // AllCategory is the category of the kinds that "kubectl get all" lists.
 var AllCategory = []string{"all"}
 
-// These are the scopes of subresources that may change fields which an update of the object itself
-// must not change: those of pods, and of requests for certificates.
-const (
-	PartEphemeral = kind.Finalize + 1 + iota
-	PartResize
-	PartApproval
-)
-
 // NewScale returns the scale subresource of workloads.
 func NewScale() *kind.Scale {
 	return &kind.Scale{
