@@ -194,26 +194,15 @@ func (b *builtin) validate(ctx context.Context, v *kind.Version, d *jsondoc.Doc)
 	}
 	o := meta.Object{Doc: d}
 	errs := meta.ValidateObjectMetaWithName(o, b.made.Namespaced, name)
-	if b.namesFinalizers() {
+	if !b.AnyFinalizer {
 		errs = append(errs, describe.CheckFinalizers(d)...)
 	}
 	return b.checked(ctx, v, d, nil, schema.Whole, errs)
 }
 
-// namesFinalizers reports whether finalizers must be qualified names, such as example.com/cleanup.
-func (b *builtin) namesFinalizers() bool {
-	return b.Group != "admissionregistration.k8s.io" && !anyFinalizer[b.Group+"/"+b.Plural]
-}
-
-// anyFinalizer lists the kinds, by group and plural, whose finalizers may have any name. All kinds of
-// the group admissionregistration.k8s.io are like them.
-var anyFinalizer = map[string]bool{
-	"/events": true, "policy/poddisruptionbudgets": true, "coordination.k8s.io/leases": true, "node.k8s.io/runtimeclasses": true,
-}
-
 func (b *builtin) validateUpdate(ctx context.Context, v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) schema.Result {
 	errs := meta.ValidateObjectMetaUpdate(meta.Object{Doc: new}, meta.Object{Doc: old})
-	if b.namesFinalizers() {
+	if !b.AnyFinalizer {
 		errs = append(errs, describe.CheckFinalizers(new)...)
 	}
 	return b.checked(ctx, v, new, old, scope, errs)

@@ -344,3 +344,26 @@ func TestStatusMetadata(t *testing.T) {
 		t.Errorf("got %d kinds with a status, want more", seen)
 	}
 }
+
+// TestFinalizerNames holds which kinds accept finalizers without a domain.
+func TestFinalizerNames(t *testing.T) {
+	accepting := []string{"/events", "coordination.k8s.io/leases", "node.k8s.io/runtimeclasses", "policy/poddisruptionbudgets"}
+	refused := 0
+	for _, k := range All(nil) {
+		if !k.Behavior.IsStored() || k.Name == "CustomResourceDefinition" {
+			continue
+		}
+		v := k.Versions[0]
+		result := v.Validate(context.Background(), read(t, v, `metadata: {finalizers: [x]}`), nil, schema.Whole)
+		refuses := result.Errors.ToAggregate() != nil && strings.Contains(result.Errors.ToAggregate().Error(), "neither a standard finalizer name")
+		if want := k.Group != "admissionregistration.k8s.io" && !slices.Contains(accepting, k.Group+"/"+k.Plural); refuses != want {
+			t.Errorf("%s.%s: refuses a finalizer without a domain: got %v, want %v", k.Plural, k.Group, refuses, want)
+		}
+		if refuses {
+			refused++
+		}
+	}
+	if refused < 25 {
+		t.Errorf("got %d kinds that refuse the finalizer, want more", refused)
+	}
+}

@@ -78,7 +78,7 @@ func Kinds() []describe.Description {
 	for i := range all {
 		d := &all[i]
 		d.Group, d.ClusterScoped, d.Generation, d.RequireResourceVersion = admissionGroup, true, true, true
-		d.Categories = extensions
+		d.Categories, d.AnyFinalizer = extensions, true
 	}
 	return all
 }

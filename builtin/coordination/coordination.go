@@ -18,7 +18,7 @@ func Kinds() []describe.Description {
 	return []describe.Description{{
 		Group: "coordination.k8s.io", Kind: "Lease", Plural: "leases",
 		Versions: describe.V1[coordinationv1.Lease](nil),
-		Traits:   kind.Traits{RequireResourceVersion: true, CreateOnUpdate: true},
+		Traits:   kind.Traits{RequireResourceVersion: true, CreateOnUpdate: true}, AnyFinalizer: true,
 		Columns: []kind.Column{
 			{Name: "Holder", Type: "string", JSONPath: ".spec.holderIdentity", Description: coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]},
 			describe.AgeColumn(),

@@ -62,6 +62,8 @@ type Description struct {
 	UpdateStatus func(new, old *jsondoc.Doc)
 
 	ValidName meta.NameFunc // rule for names; nil: DNS subdomains
+	// AnyFinalizer: names of finalizers need not be qualified, such as example.com/cleanup.
+	AnyFinalizer bool
 	// Check finds the errors that the schema does not find, or all errors if Complete is set. old
 	// is nil on create.
 	Check    Checker

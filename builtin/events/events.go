@@ -31,13 +31,13 @@ const eventTTL = time.Hour
 func Kinds() (core, events describe.Description) {
 	core = describe.Description{
 		Kind: "Event", Plural: "events", ShortNames: []string{"ev"}, Traits: kind.Traits{CreateOnUpdate: true, TTL: eventTTL, NoDependents: true, Convert: convertEvent},
-		Versions: describe.V1[corev1.Event](nil), ValidName: describe.Segment,
+		Versions: describe.V1[corev1.Event](nil), ValidName: describe.Segment, AnyFinalizer: true,
 		Fields:  eventFields("involvedObject", "reportingComponent", sourceOf),
 		Columns: eventColumns("involvedObject", "source", "message", "firstTimestamp", "lastTimestamp", "count"),
 		Check:   checkEvent,
 	}
 	events = core
-	events.Group, events.ValidName = "events.k8s.io", nil
+	events.Group, events.ValidName, events.AnyFinalizer = "events.k8s.io", nil, false
 	events.Versions = describe.V1[eventsv1.Event](nil)
 	events.Fields = eventFields("regarding", "reportingController", func(obj jsondoc.Value) string {
 		return obj.At("deprecatedSource", "component").Text()

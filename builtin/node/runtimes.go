@@ -19,8 +19,8 @@ import (
 func Kinds() []describe.Description {
 	return []describe.Description{{
 		Group: "node.k8s.io", Kind: "RuntimeClass", Plural: "runtimeclasses", ClusterScoped: true, Traits: kind.Traits{RequireResourceVersion: true, CreateOnUpdate: true},
-		Versions: describe.V1[nodev1.RuntimeClass](nil),
-		Columns:  []kind.Column{describe.At("Handler", "string", ".handler", ""), describe.AgeColumn()},
+		Versions: describe.V1[nodev1.RuntimeClass](nil), AnyFinalizer: true,
+		Columns: []kind.Column{describe.At("Handler", "string", ".handler", ""), describe.AgeColumn()},
 		Check: func(_ *kind.Version, d, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 			errs := describe.CheckLabel(field.NewPath("handler"), strings.Clone(d.Root().Get("handler").Text()))
 			if now := d.Root().Get("handler"); old != nil && now.Text() != old.Root().Get("handler").Text() {

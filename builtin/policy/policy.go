@@ -18,7 +18,7 @@ import (
 func Kinds() []describe.Description {
 	return []describe.Description{{
 		Group: "policy", Kind: "PodDisruptionBudget", Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"},
-		Traits: kind.Traits{RequireResourceVersion: true}, Versions: describe.V1[policyv1.PodDisruptionBudget](nil), Status: true, Generation: true, ValidName: describe.Segment,
+		Traits: kind.Traits{RequireResourceVersion: true}, Versions: describe.V1[policyv1.PodDisruptionBudget](nil), Status: true, Generation: true, ValidName: describe.Segment, AnyFinalizer: true,
 		Columns: []kind.Column{
 			describe.OrNone("Min Available", "The minimum number of pods that must be available.", "N/A", "spec", "minAvailable"),
 			describe.OrNone("Max Unavailable", "The maximum number of pods that may be unavailable.", "N/A", "spec", "maxUnavailable"),
