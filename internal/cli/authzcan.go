@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/nearest"
+	"github.com/keelson-io/keelson/kind"
 )
 
 // This file has the command "authz can".
@@ -176,19 +177,21 @@ func (o *canOptions) request(args []string, user *authn.User, docs []manifest.Do
 	return a, nil
 }
 
-// subresources are those of resources that have others than status and scale.
-var subresources = map[string][]string{
-	"pods":                       {"attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy", "resize"},
-	"serviceaccounts":            {"token"},
-	"services":                   {"proxy"},
-	"nodes":                      {"proxy"},
-	"namespaces":                 {"finalize"},
-	"certificatesigningrequests": {"approval"},
+// unservedSubresources lists the subresources of Kubernetes that keelson does not serve, by resource.
+var unservedSubresources = map[string][]string{
+	"pods":     {"attach", "exec", "log", "portforward", "proxy"},
+	"services": {"proxy"},
+	"nodes":    {"proxy"},
 }
 
 // isSubresource reports whether a name after a resource and a slash is that of a subresource.
 func isSubresource(resource, name string) bool {
-	return name == "status" || name == "scale" || name == "*" || slices.Contains(subresources[resource], name)
+	if name == "status" || name == "scale" || name == "*" || slices.Contains(unservedSubresources[resource], name) {
+		return true
+	}
+	return slices.ContainsFunc(builtin.All(nil), func(k *kind.Kind) bool {
+		return k.Plural == resource && k.Behavior.Subresource(name) != nil
+	})
 }
 
 // The scopes of a resource.
