@@ -80,6 +80,10 @@ func plain(err error) error {
 	if m := connectionError.FindStringSubmatch(text); m != nil {
 		text = m[1]
 	}
+	// Only the text tells that the server accepted the connection and then sent no HTTP/2 settings.
+	// In google.golang.org/grpc v1.83.2, readServerPreface returns an error with a type, but
+	// pickerWrapper.pick makes a status of its text, with the code Unavailable and without a cause
+	// or details, as for any failed connection.
 	if strings.HasPrefix(text, "error reading server preface: ") {
 		text = "etcd does not answer"
 	}
