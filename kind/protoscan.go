@@ -43,10 +43,12 @@ const (
 // fromProto is implemented by the Go types of objects.
 type fromProto interface{ Unmarshal([]byte) error }
 
-// message describes which fields of a Go type hold nested messages.
+// message describes which fields of a Go type hold nested messages. Only messageOf and the methods
+// of messages and shapes that it calls change it. They are done before messageOf returns, so that
+// goroutines may share what it returned.
 type message struct {
-	name    string              // size in bytes of the Go value
-	size    int                 // of its Go value in memory
+	name    string              // name of the Go type
+	size    int                 // size in bytes of the Go value
 	reread  bool                // the type has a MarshalJSON, which prints the message again for each such type above it
 	entry   bool                // it is the entry of a map
 	amount  bool                // it is a resource quantity
@@ -77,7 +79,7 @@ func NewGoType(create func() runtime.Object) *GoType {
 // New returns an empty object.
 func (t *GoType) New() runtime.Object { return t.create() }
 
-// messageOf returns the description of an object's Go type.
+// messageOf returns the complete description of an object's Go type, which does not change any more.
 func messageOf(obj any) *message {
 	s := shapes{}
 	m := s.message(reflect.TypeOf(obj).Elem())
@@ -86,7 +88,7 @@ func messageOf(obj any) *message {
 }
 
 // shapes builds the descriptions of Go types. It is also the record of the types that were begun,
-// so that a recursive type refers to its own description.
+// so that a recursive type refers to its own description. It belongs to one call of messageOf.
 type shapes map[reflect.Type]*message
 
 // message returns the description of a struct type, or of a slice type that is encoded as a
