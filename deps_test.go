@@ -141,10 +141,11 @@ var arrows = map[string]string{
 	"internal/testpeers":     "",
 	"internal/testkinds":     "kind builtin crd",
 	"internal/testkit":       "",
+	"internal/testfastpath":  "internal/fastpath",
 	"internal/testaccess":    "internal/testkit",
 	"internal/testsigner":    "",
 	"internal/testapi":       "admission api authn builtin cache jsondoc kind objects store store/mem",
-	"cmd/keelson":            "internal/cli",
+	"cmd/keelson":            "internal/cli internal/fastpath",
 	"cmd/try":                "",
 	"internal/site":          "internal/cli server store/etcd",
 

@@ -33,6 +33,18 @@ func refuses(t *testing.T, want string, args ...string) string {
 	return text
 }
 
+// TestFastPathsVariable holds that the command refuses a malformed KEELSON_FASTPATHS.
+func TestFastPathsVariable(t *testing.T) {
+	for value, want := range map[string]int{"off": 0, "off:direct": 0, "nonsense": 2} {
+		cmd := exec.Command(keelsonBin, "version")
+		cmd.Env = append(os.Environ(), "KEELSON_FASTPATHS="+value)
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != want || want != 0 && !strings.HasPrefix(string(out), "error: KEELSON_FASTPATHS: got ") {
+			t.Errorf("%s: got %d %s, want %d", value, code, out, want)
+		}
+	}
+}
+
 func TestServerSaysInOneLineWhyItDoesNotStart(t *testing.T) {
 	s := startServer(t)
 	t.Run("data directory in use", func(t *testing.T) {

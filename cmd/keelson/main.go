@@ -3,9 +3,17 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/keelson-io/keelson/internal/cli"
+	"github.com/keelson-io/keelson/internal/fastpath"
 )
 
-func main() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	if err := fastpath.FromEnvironment(); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(2)
+	}
+	os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}

@@ -2,8 +2,10 @@
 // sooner; docs/fastpaths.md lists them.
 //
 // The environment variable KEELSON_FASTPATHS switches them off, for tests and for diagnosis: "off"
-// all of them, or some by their names ("off:diagrams,direct"). It is read once, when the process
-// starts, so that a switch costs a comparison with a constant in memory.
+// all of them, or some by their names ("off:diagrams,direct"). The command keelson reads it before
+// anything else, and so do tests by importing internal/testfastpath. Other programs that use
+// Keelson's packages do not read it: all fast paths are on. A switch costs a comparison with a word
+// in memory.
 package fastpath
 
 import (
@@ -41,26 +43,27 @@ var names = [paths]string{
 // String returns the name by which the environment variable knows the path.
 func (p Path) String() string { return names[p] }
 
-// variable is the environment variable.
-const variable = "KEELSON_FASTPATHS"
+// Variable is the environment variable.
+const Variable = "KEELSON_FASTPATHS"
 
-// off has a bit for each path that is switched off. It never changes.
-var off = read(os.Getenv(variable))
+// off has a bit for each path that is switched off. Only FromEnvironment changes it.
+var off uint32
 
 // On reports whether the path is used.
 func (p Path) On() bool { return off&(1<<p) == 0 }
 
-// read reads the value of the environment variable. Tests and diagnosis depend on it, so that a value that is not
-// understood ends the process.
-func read(text string) uint32 {
-	bits, err := parse(text)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(2)
+// FromEnvironment switches off the fast paths that the environment variable names. It returns an
+// error, and changes nothing, if the value is malformed. Call it when the program starts, before
+// there is another goroutine: On reads without a lock.
+func FromEnvironment() error {
+	bits, err := parse(os.Getenv(Variable))
+	if err == nil {
+		off = bits
 	}
-	return bits
+	return err
 }
 
+// parse returns a bit for each path that a value of the environment variable switches off.
 func parse(text string) (bits uint32, err error) {
 	switch text {
 	case "", "on":
@@ -70,12 +73,12 @@ func parse(text string) (bits uint32, err error) {
 	}
 	list, ok := strings.CutPrefix(text, "off:")
 	if !ok {
-		return 0, fmt.Errorf("%s: got %q, want on, off, or off: with names", variable, text)
+		return 0, fmt.Errorf("%s: got %q, want on, off, or off: with names", Variable, text)
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		at := slices.Index(names[:], name)
 		if at < 0 {
-			return 0, fmt.Errorf("%s: got %q, want one of %s", variable, name, strings.Join(names[:], ", "))
+			return 0, fmt.Errorf("%s: got %q, want one of %s", Variable, name, strings.Join(names[:], ", "))
 		}
 		bits |= 1 << at
 	}
@@ -89,6 +92,6 @@ func (p Path) Need(t interface {
 }) {
 	t.Helper()
 	if !p.On() {
-		t.Skipf("%s switches the fast path %s off", variable, p)
+		t.Skipf("%s switches the fast path %s off", Variable, p)
 	}
 }
