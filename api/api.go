@@ -347,8 +347,7 @@ func deadline(q *request) error {
 	}
 	limit := q.h.Timeout
 	wait := limit / admit.QueueWait
-	switch q.verb {
-	case "create", "update", "patch", "delete", "deletecollection":
+	if q.row != nil && q.row.writes {
 		limit = min(limit, writeTimeout)
 	}
 	if text := q.query.Get("timeout"); text != "" {

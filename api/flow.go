@@ -44,24 +44,25 @@ func (q *request) flowRequest() flow.Request {
 
 // EstimateWork implements admit.Estimator.
 func (q *request) EstimateWork(t *flow.Ticket, arrived bool) flow.Work {
-	switch {
-	case !q.resource:
-	case q.verb == "list", q.verb == "watch":
-		return q.listWork(t)
-	case q.verb == "create", q.verb == "update", q.verb == "patch", q.verb == "delete":
-		if !arrived && !bodyless(q.r) {
-			break // the write gets its seats when the body has arrived
-		}
-		if q.plural == "serviceaccounts" && q.subresource == "token" {
-			break // no watcher is notified
-		}
-		return t.WriteWork(q.holds.Watchers())
+	if q.row == nil || q.row.seats == nil {
+		return flow.Work{Initial: 1}
 	}
-	return flow.Work{Initial: 1}
+	return q.row.seats(q, t, arrived)
 }
 
-// listWork estimates the work of a list, or of the start of a watch.
-func (q *request) listWork(t *flow.Ticket) flow.Work {
+// writeSeats estimates the work of a write.
+func (q *request) writeSeats(t *flow.Ticket, arrived bool) flow.Work {
+	if !arrived && !bodyless(q.r) {
+		return flow.Work{Initial: 1} // it gets its seats when the body has arrived
+	}
+	if q.plural == "serviceaccounts" && q.subresource == "token" {
+		return flow.Work{Initial: 1} // no watcher is notified
+	}
+	return t.WriteWork(q.holds.Watchers())
+}
+
+// listSeats estimates the work of a list, or of the start of a watch.
+func (q *request) listSeats(t *flow.Ticket, _ bool) flow.Work {
 	var o metav1.ListOptions
 	if len(q.query) > 0 {
 		query := q.query

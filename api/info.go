@@ -15,7 +15,8 @@ import (
 
 // info is what a request asks for.
 type info struct {
-	verb string // get, list, watch, create, update, patch, delete, deletecollection; for other paths the method in lower case
+	verb string // its name, or proxy; for paths that are no resources the method in lower case
+	row  *verb  // nil if the method means no verb, and for other paths
 	path string
 
 	resource    bool // the request is for a resource, not for another path
@@ -74,10 +75,9 @@ func (in *info) parseResource(method string, query url.Values, seg []string) {
 	in.resource = true
 	// In paths of older clients the verb comes before the resource.
 	prefixed := len(seg) > 1 && (seg[0] == "watch" || seg[0] == "proxy")
+	first := seg[0]
 	if prefixed {
-		in.verb, seg = seg[0], seg[1:]
-	} else {
-		in.verb = resourceVerb(method)
+		seg = seg[1:]
 	}
 	if seg[0] == "namespaces" && len(seg) > 1 {
 		in.namespace = seg[1]
@@ -90,39 +90,34 @@ func (in *info) parseResource(method string, query url.Values, seg []string) {
 	if len(seg) > 1 {
 		in.name = seg[1]
 	}
-	if len(seg) > 2 && in.verb != "proxy" {
+	proxied := prefixed && first == "proxy"
+	if len(seg) > 2 && !proxied {
 		in.subresource = seg[2]
 	}
 	in.rest = len(seg) > 3
 	switch {
-	case in.name != "" || prefixed:
-	case in.verb == "delete":
-		in.verb = "deletecollection"
-	case in.verb == "get":
-		in.verb = "list"
-		if query.Has("watch") && isTrue(query.Get("watch")) {
-			in.verb = "watch"
+	case proxied:
+		in.verb = first
+		return
+	case prefixed: // whatever the method is
+		in.row = verbOf(http.MethodGet, onChanges)
+	case in.name != "":
+		in.row = verbOf(method, onObject)
+	default:
+		on := onCollection
+		if query.Has("watch") && isTrue(query.Get("watch")) && verbOf(method, onChanges) != nil {
+			on = onChanges
 		}
+		in.row = verbOf(method, on)
+		in.selecting = in.row != nil && in.row.on != onPath
+	}
+	in.verb = ""
+	if in.row != nil {
+		in.verb = in.row.name
+	}
+	if in.selecting && in.row.method == http.MethodGet {
 		in.selectName(query)
 	}
-	in.selecting = !prefixed && (in.verb == "list" || in.verb == "watch" || in.verb == "deletecollection")
-}
-
-// resourceVerb returns the verb of a method on one resource.
-func resourceVerb(method string) string {
-	switch method {
-	case http.MethodPost:
-		return "create"
-	case http.MethodPut:
-		return "update"
-	case http.MethodPatch:
-		return "patch"
-	case http.MethodDelete:
-		return "delete"
-	case http.MethodGet, http.MethodHead:
-		return "get"
-	}
-	return ""
 }
 
 // isTrue reports whether a query parameter means true. As in upstream, that is every text but 0 and

@@ -171,26 +171,13 @@ func (q *request) scope() string {
 
 // verbLabel returns the label for the verb of a request.
 func verbLabel(q *request) string {
-	switch q.verb {
-	case "get":
-		return "GET"
-	case "list":
-		return "LIST"
-	case "watch":
-		return "WATCH"
-	case "create":
-		return "POST"
-	case "update":
-		return "PUT"
-	case "patch":
-		if patchType(q.r) == patchApply {
-			return "APPLY"
+	if q.verb == "patch" && patchType(q.r) == patchApply {
+		return "APPLY"
+	}
+	for i := range verbTable { // methods of other paths have the names of verbs, too
+		if verbTable[i].name == q.verb {
+			return verbTable[i].label
 		}
-		return "PATCH"
-	case "delete":
-		return "DELETE"
-	case "deletecollection":
-		return "DELETECOLLECTION"
 	}
 	return "other"
 }

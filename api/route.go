@@ -264,29 +264,13 @@ func (q *request) serveObject() error {
 	case b.Listed != nil:
 		return q.serveListed()
 	}
-	switch q.verb {
-	case "get":
-		return q.get()
-	case "list":
-		return q.list()
-	case "watch":
-		return q.watch()
-	case "create":
-		return q.create()
-	case "update", "patch":
-		switch {
-		case q.name == "":
-			return status.BadRequest("name must be provided")
-		case q.verb == "patch":
-			return q.patch()
-		}
-		return q.update()
-	case "delete":
-		return q.delete()
-	case "deletecollection":
-		return q.deleteCollection()
+	switch {
+	case q.row == nil:
+		return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
+	case q.name == "" && (q.verb == "update" || q.verb == "patch"):
+		return status.BadRequest("name must be provided")
 	}
-	return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
+	return q.row.serve(q)
 }
 
 // statusVerbs are the verbs of status subresources.
@@ -294,16 +278,10 @@ var statusVerbs = []string{"get", "patch", "update"}
 
 // servePart serves a verb on a subresource that is a part of its object.
 func (q *request) servePart(verbs []string) error {
-	switch {
-	case !slices.Contains(verbs, q.verb):
-	case q.verb == "get":
-		return q.get()
-	case q.verb == "update":
-		return q.update()
-	case q.verb == "patch":
-		return q.patch()
+	if !slices.Contains(verbs, q.verb) || q.row == nil {
+		return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
 	}
-	return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
+	return q.row.serve(q)
 }
 
 // newAuditID returns a random UUID. It need not be a secret, so that a fast source

@@ -17,9 +17,9 @@ func (q *request) checkRoute() error {
 		return nil
 	}
 	method := q.r.Method
-	verb := resourceVerb(method)
-	if method == http.MethodHead { // it is read with GET only
-		verb = ""
+	verb := ""
+	if row := verbOf(method, onObject); row != nil && method != http.MethodHead { // HEAD is not in its table
+		verb = row.name
 	}
 	if q.verb == "proxy" || q.verb == "watch" && !q.selecting { // the old paths /proxy/… and /watch/…
 		switch {

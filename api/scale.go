@@ -19,15 +19,10 @@ import (
 
 // serveScale serves the subresource scale.
 func (q *request) serveScale() error {
-	switch q.verb {
-	case "get":
-		return q.getScale()
-	case "update":
-		return q.updateScale()
-	case "patch":
-		return q.patchScale()
+	if q.row == nil || q.row.scale == nil {
+		return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
 	}
-	return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
+	return q.row.scale(q)
 }
 
 // getScale answers with the scale of an object.
