@@ -38,6 +38,7 @@ import (
 
 	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/api/discovery"
+	"github.com/keelson-io/keelson/api/health"
 	"github.com/keelson-io/keelson/api/impersonation"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/audit"
@@ -61,7 +62,7 @@ type Config struct {
 	Audiences []string            // what a credential has to be good for, if it knows audiences
 	Tokens    Tokens              // of service accounts
 	Authz     authz.Authorizer    // nil: authz.Standard()
-	Checks    []Check             // of the server's health, besides ping
+	Checks    []health.Check      // of the server's health, besides ping
 	Snapshot  Snapshot            // nil: /snapshot is not there
 
 	// CatchUp waits, for a bounded time, until the rules for requests and the served kinds are as
@@ -105,7 +106,7 @@ type Handler struct {
 	metrics   *metrics
 	discovery http.Handler
 	openapi   *openapi.Handler
-	health    *health
+	health    *health.Endpoints
 	version   []byte
 	started   time.Time
 
@@ -152,7 +153,7 @@ func New(c Config) *Handler {
 	h.refusals = newRefusals(h.logger)
 	h.discovery = discovery.New(h.Kinds.Load)
 	h.openapi = openapi.New(h.Kinds.Load)
-	h.health = newHealth(c.Checks)
+	h.health = health.New(c.Checks, h.logger)
 	h.version, h.started = c.Version.json(), time.Now()
 	h.impersonator = impersonation.New(impersonation.Config{Authz: h.Authz, Forbidden: forbidden, Metrics: h.Config.Metrics})
 	h.kinds.load, h.kinds.changed = h.Kinds.Load, h.Kinds.Changed
@@ -163,7 +164,7 @@ func New(c Config) *Handler {
 // Stop makes the server not ready and ends all watches in good order. Other
 // requests go on.
 func (h *Handler) Stop() {
-	h.health.stop()
+	h.health.Stop()
 	h.stop()
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/keelson-io/keelson/api/health"
 )
 
 // This file tests what stands at the edges of requests: deadlines, warnings, bookmarks before the end, and health.
@@ -118,7 +120,7 @@ func TestHealth(t *testing.T) {
 	sick := errors.New("it is sick")
 	var ill atomic.Bool
 	s := newTestServer(t, func(c *setup) {
-		c.Checks = []Check{{Name: "organ", Do: func(context.Context) error {
+		c.Checks = []health.Check{{Name: "organ", Do: func(context.Context) error {
 			if ill.Load() {
 				return sick
 			}
@@ -139,7 +141,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("with what is ill excluded: %s", a.body)
 	}
 	ill.Store(false)
-	s.h.health.stop()
+	s.h.health.Stop()
 	s.must(http.StatusOK, "GET", "/livez", "")
 	if a := s.must(http.StatusInternalServerError, "GET", "/readyz", ""); !strings.Contains(a.body, "[-]shutdown failed: reason withheld\n") {
 		t.Errorf("while it stops: %s", a.body)

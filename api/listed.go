@@ -38,7 +38,7 @@ func (q *request) serveListed() error {
 		return objects.StoreError(err)
 	}
 	rev, snapshot := definitions.Snapshot().Rev(), q.h.Kinds.Load()
-	all := listed.Objects(q.ctx, kind.ListedSource{Kinds: snapshot, Check: q.h.health.named})
+	all := listed.Objects(q.ctx, kind.ListedSource{Kinds: snapshot, Check: q.h.health.Named})
 	if q.verb == "get" {
 		for _, o := range all {
 			if o.Name == q.name {

@@ -177,6 +177,19 @@ func (q *request) header(code int) {
 	q.w.WriteHeader(code)
 }
 
+// plain answers with text.
+func (q *request) plain(code int, text string) {
+	h := q.w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	if h["X-Content-Type-Options"] == nil {
+		h.Set("X-Content-Type-Options", "nosniff")
+	}
+	q.header(code)
+	if q.r.Method != http.MethodHead {
+		q.w.Write([]byte(text))
+	}
+}
+
 // fail answers with the Status of an error.
 func (q *request) fail(err error) {
 	if q.code == 0 && q.failPlainly(err) {

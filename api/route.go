@@ -67,12 +67,12 @@ func (q *request) servePath() error {
 	}
 	switch first {
 	case "healthz", "livez", "readyz":
-		return q.h.health.serve(q, first, rest)
+		q.serveHealth(first, rest)
 	case "version":
 		return q.serveVersion()
 	case "metrics":
 		if rest == "slis" {
-			q.forward(q.h.health.metrics)
+			q.forward(q.h.health.Metrics)
 			return nil
 		}
 		if q.h.BeforeMetrics != nil {
@@ -117,6 +117,22 @@ func (q *request) servePath() error {
 		q.unknownPath()
 	}
 	return nil
+}
+
+// Probes returns a handler of the health endpoints alone, for a listener without TLS and without users.
+func (h *Handler) Probes() http.Handler { return h.health.Probes() }
+
+// serveHealth answers /{endpoint} and /{endpoint}/{check}.
+func (q *request) serveHealth(endpoint, only string) {
+	a, ok := q.h.health.Answer(q.ctx, endpoint, only, q.query)
+	if !ok {
+		q.unknownPath()
+		return
+	}
+	if a.Sniff {
+		q.w.Header()["X-Content-Type-Options"] = []string{}
+	}
+	q.plain(a.Code, a.Text)
 }
 
 // forward lets another handler answer.
@@ -177,7 +193,7 @@ func (q *request) indexPaths() []string {
 		paths = append(paths, snapshotPath)
 	}
 	snapshot := q.h.Kinds.Load()
-	for _, c := range q.h.health.checks {
+	for _, c := range q.h.health.Checks {
 		paths = append(paths, "/readyz/"+c.Name)
 		if !c.Ready {
 			paths = append(paths, "/healthz/"+c.Name, "/livez/"+c.Name)

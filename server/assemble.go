@@ -15,6 +15,7 @@ import (
 	"github.com/keelson-io/keelson/admission/lookup"
 	"github.com/keelson-io/keelson/allocator"
 	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/api/health"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/authz/config"
@@ -99,7 +100,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Authn:   s.authn,
 		Authz:   requests,
 		CatchUp: s.catchUp(),
-		Checks:  slices.Concat([]api.Check{{Name: "etcd", Do: p.store.Ping}}, s.authz.checks(), s.encryption.checks()),
+		Checks:  slices.Concat([]health.Check{{Name: "etcd", Do: p.store.Ping}}, s.authz.checks(), s.encryption.checks()),
 		Logger:  s.logger,
 		Flags:   c.Flags,
 

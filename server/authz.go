@@ -12,7 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/api/health"
 	"github.com/keelson-io/keelson/authz/abac"
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/authz/feed"
@@ -40,11 +40,11 @@ type authorization struct {
 }
 
 // checks returns the health checks of RBAC, named as kube-apiserver names them.
-func (z *authorization) checks() []api.Check {
+func (z *authorization) checks() []health.Check {
 	if !z.rbacEnabled {
 		return nil
 	}
-	return []api.Check{{Name: "poststarthook/rbac/bootstrap-roles", Do: func(context.Context) error {
+	return []health.Check{{Name: "poststarthook/rbac/bootstrap-roles", Do: func(context.Context) error {
 		if !z.defaultRolesExist.Load() {
 			return errors.New("not finished")
 		}

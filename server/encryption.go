@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/api/health"
 	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/watchfile"
@@ -92,11 +92,11 @@ func (e *encryption) close() error {
 }
 
 // checks returns the health check of KMS plugins, if there is any or may be one.
-func (e *encryption) checks() []api.Check {
+func (e *encryption) checks() []health.Check {
 	if e == nil || e.rules.Plugins() == 0 && !e.s.config.EncryptionReload {
 		return nil
 	}
-	return []api.Check{{Name: "kms-providers", Do: func(context.Context) error {
+	return []health.Check{{Name: "kms-providers", Do: func(context.Context) error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		return e.rules.Health()

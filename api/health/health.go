@@ -1,4 +1,5 @@
-package api
+// Package health answers /healthz, /livez and /readyz.
+package health
 
 import (
 	"bytes"
@@ -6,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -16,8 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
-
-// This file answers /healthz, /livez and /readyz.
 
 // Check is one thing that must be well for the server to be.
 type Check struct {
@@ -31,13 +32,16 @@ type Check struct {
 // checkTimeout is the longest duration of one check.
 const checkTimeout = 2 * time.Second
 
-// health runs the checks of the health endpoints.
-type health struct {
-	checks   []Check
+// Endpoints are the health endpoints of a server.
+type Endpoints struct {
+	Checks []Check
+
+	// Metrics has the results of checks, for /metrics/slis.
+	Metrics http.Handler
+
+	logger   *slog.Logger
 	stopping atomic.Bool
 
-	// The results of checks, for /metrics/slis.
-	metrics http.Handler
 	last    *prometheus.GaugeVec
 	results *prometheus.CounterVec
 
@@ -51,9 +55,10 @@ type checkRun struct {
 	err  error
 }
 
-// newHealth returns the health endpoints with the given checks, and two more: ping and shutdown.
-func newHealth(checks []Check) *health {
-	h := &health{
+// New returns the health endpoints with the given checks, and two more: ping and shutdown.
+func New(checks []Check, logger *slog.Logger) *Endpoints {
+	h := &Endpoints{
+		logger:  logger,
 		running: map[string]*checkRun{},
 		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kubernetes_healthcheck", Help: "[STABLE] This metric records the result of a single healthcheck."}, []string{"name", "type"}),
@@ -62,9 +67,9 @@ func newHealth(checks []Check) *health {
 	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(h.last, h.results)
-	h.metrics = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
-	h.checks = append([]Check{{Name: "ping", Do: func(context.Context) error { return nil }}}, checks...)
-	h.checks = append(h.checks, Check{Name: "shutdown", Ready: true, Do: func(context.Context) error {
+	h.Metrics = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
+	h.Checks = append([]Check{{Name: "ping", Do: func(context.Context) error { return nil }}}, checks...)
+	h.Checks = append(h.Checks, Check{Name: "shutdown", Ready: true, Do: func(context.Context) error {
 		if h.stopping.Load() {
 			return fmt.Errorf("process is shutting down")
 		}
@@ -73,73 +78,81 @@ func newHealth(checks []Check) *health {
 	return h
 }
 
-// stop makes /readyz fail, so that no more requests are sent here.
-func (h *health) stop() { h.stopping.Store(true) }
+// Stop makes /readyz fail, so that no more requests are sent here.
+func (h *Endpoints) Stop() { h.stopping.Store(true) }
 
-// serve answers /{endpoint} and /{endpoint}/{check}.
-func (h *health) serve(q *request, endpoint, only string) error {
-	var checks []Check
-	for _, c := range h.checks {
-		if (endpoint == "readyz" || !c.Ready) && (only == "" || only == c.Name) {
-			checks = append(checks, c)
-		}
-	}
+// Answer is the answer to a request for health, in text.
+type Answer struct {
+	Code  int
+	Text  string
+	Sniff bool // it has no X-Content-Type-Options: upstream sets that for the whole endpoint only
+}
+
+// Answer answers /{endpoint} and /{endpoint}/{check}. ok is false if there is no such check.
+func (h *Endpoints) Answer(ctx context.Context, endpoint, only string, query url.Values) (a Answer, ok bool) {
+	checks := h.of(endpoint, only)
 	if only != "" && len(checks) == 0 {
-		q.unknownPath()
-		return nil
+		return a, false
 	}
-	excluded := slices.Clone(q.query["exclude"])
-	var unknown []string
-	for _, name := range excluded {
-		if !slices.ContainsFunc(checks, func(c Check) bool { return c.Name == name }) {
-			unknown = append(unknown, fmt.Sprintf("%q", name))
-		}
-	}
-	slices.Sort(unknown)
+	excluded := query["exclude"]
 	var out bytes.Buffer
-	var failed []string
+	failed := false
 	for _, c := range checks {
 		if slices.Contains(excluded, c.Name) {
 			fmt.Fprintf(&out, "[+]%s excluded: ok\n", c.Name)
 			continue
 		}
-		err := h.run(q.ctx, c)
-		h.observe(c.Name, endpoint, err)
-		if err != nil {
-			failed = append(failed, c.Name)
-			q.h.logger.Warn("health check failed", "endpoint", endpoint, "check", c.Name, "error", err)
-			// The reason stays in the log: everybody may ask for health.
-			if only != "" {
-				q.plain(http.StatusInternalServerError, "internal server error: "+err.Error()+"\n")
-				return nil
-			}
+		err := h.observed(ctx, c, endpoint)
+		switch {
+		case err == nil:
+			fmt.Fprintf(&out, "[+]%s ok\n", c.Name)
+		case only != "":
+			return Answer{Code: http.StatusInternalServerError, Text: "internal server error: " + err.Error() + "\n"}, true
+		default: // the reason stays in the log: everybody may ask for health
+			failed = true
 			fmt.Fprintf(&out, "[-]%s failed: reason withheld\n", c.Name)
-			continue
 		}
-		fmt.Fprintf(&out, "[+]%s ok\n", c.Name)
 	}
-	if len(unknown) > 0 {
+	if unknown := unknownNames(checks, excluded); len(unknown) > 0 {
 		fmt.Fprintf(&out, "warn: some health checks cannot be excluded: no matches for %s\n", strings.Join(unknown, ", "))
 	}
 	switch {
-	case len(failed) > 0:
+	case failed:
 		fmt.Fprintf(&out, "%s check failed\n", endpoint)
-		q.plain(http.StatusInternalServerError, out.String())
-	case q.query.Has("verbose"):
+		return Answer{Code: http.StatusInternalServerError, Text: out.String()}, true
+	case query.Has("verbose"):
 		fmt.Fprintf(&out, "%s check passed\n", endpoint)
-		q.plain(http.StatusOK, out.String())
-	default:
-		if only != "" {
-			q.w.Header()["X-Content-Type-Options"] = []string{} // upstream sets it for the whole only
-		}
-		q.plain(http.StatusOK, "ok")
+		return Answer{Code: http.StatusOK, Text: out.String()}, true
 	}
-	return nil
+	return Answer{Code: http.StatusOK, Text: "ok", Sniff: only != ""}, true
+}
+
+// of returns the checks of an endpoint, or the one that is asked for.
+func (h *Endpoints) of(endpoint, only string) []Check {
+	var checks []Check
+	for _, c := range h.Checks {
+		if (endpoint == "readyz" || !c.Ready) && (only == "" || only == c.Name) {
+			checks = append(checks, c)
+		}
+	}
+	return checks
+}
+
+// unknownNames returns the names, in quotes and sorted, that are not those of checks.
+func unknownNames(checks []Check, names []string) []string {
+	var unknown []string
+	for _, name := range names {
+		if !slices.ContainsFunc(checks, func(c Check) bool { return c.Name == name }) {
+			unknown = append(unknown, fmt.Sprintf("%q", name))
+		}
+	}
+	slices.Sort(unknown)
+	return unknown
 }
 
 // Probes returns a handler of the health endpoints alone, for a listener without TLS and without users. An answer has the names of checks
 // that fail, never their reasons.
-func (h *Handler) Probes() http.Handler {
+func (h *Endpoints) Probes() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		endpoint := strings.Trim(r.URL.Path, "/")
 		switch {
@@ -152,15 +165,9 @@ func (h *Handler) Probes() http.Handler {
 			return
 		}
 		var failed []string
-		for _, c := range h.health.checks {
-			if endpoint != "readyz" && c.Ready {
-				continue
-			}
-			err := h.health.run(r.Context(), c)
-			h.health.observe(c.Name, endpoint, err)
-			if err != nil {
+		for _, c := range h.of(endpoint, "") {
+			if h.observed(r.Context(), c, endpoint) != nil {
 				failed = append(failed, c.Name)
-				h.logger.Warn("health check failed", "endpoint", endpoint, "check", c.Name, "error", err)
 			}
 		}
 		w.Header().Set("Cache-Control", "no-cache, private")
@@ -173,19 +180,22 @@ func (h *Handler) Probes() http.Handler {
 	})
 }
 
-// observe counts the result of a check of an endpoint.
-func (h *health) observe(name, endpoint string, err error) {
+// observed runs a check of an endpoint, counts its result, and logs its failure.
+func (h *Endpoints) observed(ctx context.Context, c Check, endpoint string) error {
+	err := h.run(ctx, c)
 	ok, result := 1.0, "success"
 	if err != nil {
 		ok, result = 0, "error"
+		h.logger.Warn("health check failed", "endpoint", endpoint, "check", c.Name, "error", err)
 	}
-	h.last.WithLabelValues(name, endpoint).Set(ok)
-	h.results.WithLabelValues(name, result, endpoint).Inc()
+	h.last.WithLabelValues(c.Name, endpoint).Set(ok)
+	h.results.WithLabelValues(c.Name, result, endpoint).Inc()
+	return err
 }
 
-// named runs the check of that name, if there is one.
-func (h *health) named(ctx context.Context, name string) error {
-	for _, c := range h.checks {
+// Named runs the check of that name, if there is one.
+func (h *Endpoints) Named(ctx context.Context, name string) error {
+	for _, c := range h.Checks {
 		if c.Name == name {
 			return h.run(ctx, c)
 		}
@@ -195,7 +205,7 @@ func (h *health) named(ctx context.Context, name string) error {
 
 // run returns the result of a check. If the check is running already, it waits for that result:
 // health requests have no limit, so many of them must not cost more than one.
-func (h *health) run(ctx context.Context, c Check) error {
+func (h *Endpoints) run(ctx context.Context, c Check) error {
 	h.mu.Lock()
 	r := h.running[c.Name]
 	if r == nil {
@@ -215,7 +225,7 @@ func (h *health) run(ctx context.Context, c Check) error {
 }
 
 // finish runs a check. The request that started it may have ended before.
-func (h *health) finish(ctx context.Context, c Check, r *checkRun) {
+func (h *Endpoints) finish(ctx context.Context, c Check, r *checkRun) {
 	defer func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -225,17 +235,4 @@ func (h *health) finish(ctx context.Context, c Check, r *checkRun) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 	defer cancel()
 	r.err = c.Do(ctx)
-}
-
-// plain answers with text.
-func (q *request) plain(code int, text string) {
-	h := q.w.Header()
-	h.Set("Content-Type", "text/plain; charset=utf-8")
-	if h["X-Content-Type-Options"] == nil {
-		h.Set("X-Content-Type-Options", "nosniff")
-	}
-	q.header(code)
-	if q.r.Method != http.MethodHead {
-		q.w.Write([]byte(text))
-	}
 }
