@@ -174,9 +174,9 @@ func verbLabel(q *request) string {
 	if q.verb == "patch" && patchType(q.r) == patchApply {
 		return "APPLY"
 	}
-	for i := range verbTable { // methods of other paths have the names of verbs, too
-		if verbTable[i].name == q.verb {
-			return verbTable[i].label
+	for _, v := range verbTable { // methods of other paths have the names of verbs, too
+		if v.name == q.verb {
+			return v.label
 		}
 	}
 	return "other"

@@ -35,7 +35,7 @@ const (
 )
 
 // verbTable has the verbs on resources.
-var verbTable = [...]verb{
+var verbTable = [...]*verb{
 	{name: "get", method: http.MethodGet, on: onObject, label: "GET", serve: (*request).get, scale: (*request).getScale},
 	{name: "list", method: http.MethodGet, on: onCollection, label: "LIST", seats: (*request).listSeats, serve: (*request).list},
 	{name: "watch", method: http.MethodGet, on: onChanges, label: "WATCH", seats: (*request).listSeats, serve: (*request).watch},
@@ -51,8 +51,8 @@ func verbOf(method string, on target) *verb {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	for i := range verbTable {
-		if v := &verbTable[i]; v.method == method && (v.on == on || v.on == onPath) {
+	for _, v := range verbTable {
+		if v.method == method && (v.on == on || v.on == onPath) {
 			return v
 		}
 	}
