@@ -168,6 +168,10 @@ func (t *target) judge(ctx context.Context) error {
 		}
 		return t.release(ctx, gone)
 	case len(waiting) > 0:
+		// The graph may not know a dependent yet, or not that it goes.
+		if err := t.c.objects.CatchUp(ctx); err != nil {
+			return err
+		}
 		if deps := t.dependents(); len(deps) > 0 {
 			if slices.ContainsFunc(deps, func(d dependent) bool { return d.deleting && d.foreground }) {
 				// Each waits for the other: the cycle is broken here.
