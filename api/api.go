@@ -155,7 +155,7 @@ func New(c Config) *Handler {
 	h.openapi = openapi.New(h.Kinds.Load)
 	h.health = health.New(c.Checks, h.logger)
 	h.version, h.started = c.Version.json(), time.Now()
-	h.impersonator = impersonation.New(impersonation.Config{Authz: h.Authz, Forbidden: forbidden, Metrics: h.Config.Metrics})
+	h.impersonator = impersonation.New(impersonation.Config{Authz: h.Authz, Forbidden: (*authz.Attributes).Forbidden, Metrics: h.Config.Metrics})
 	h.kinds.load, h.kinds.changed = h.Kinds.Load, h.Kinds.Changed
 	go h.kinds.run(h.stopping, h.logger)
 	return h

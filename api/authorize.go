@@ -1,15 +1,12 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/status"
@@ -87,27 +84,15 @@ func (q *request) attributes() *authz.Attributes {
 // undecided refuses a request about which the authorizers could not decide.
 func (q *request) undecided(err error) error {
 	body := fmt.Sprintf("Internal Server Error: %q: %v", q.r.RequestURI, err)
-	return plainError{http.StatusInternalServerError, harmless.Replace(body) + "\n"}
+	return plainError{http.StatusInternalServerError, status.Harmless(body) + "\n"}
 }
 
 var noSniff = []string{"nosniff"}
 
-// harmless escapes texts so that no browser interprets them as HTML.
-var harmless = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
-
 // refused returns the refusal in upstream's words.
 func (q *request) refused(a *authz.Attributes, reason string) error {
 	q.w.Header()["X-Content-Type-Options"] = noSniff
-	return forbidden(a, reason)
-}
-
-// forbidden returns the error for a refused request, with the authorizer's reason.
-func forbidden(a *authz.Attributes, reason string) error {
-	text := harmless.Replace(a.Refusal())
-	if reason != "" {
-		text += ": " + reason
-	}
-	return status.Forbidden(schema.GroupResource{Group: a.Group, Resource: a.Resource}, a.Name, errors.New(text))
+	return a.Forbidden(reason)
 }
 
 // authorizations counts decisions about requests by what they came to.

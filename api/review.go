@@ -3,19 +3,15 @@ package api
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	kschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-io/keelson/api/review"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
@@ -65,10 +61,8 @@ func (q *request) recordSender(d *jsondoc.Doc, o *meta.WriteOptions) error {
 // subjectAccessReview answers a SubjectAccessReview: whether a user may send a request.
 func subjectAccessReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, o, func(r *authorizationv1.SubjectAccessReview) error {
-		errs := validateSubject(&r.Spec)
-		errs = append(errs, validateEmpty(r.ObjectMeta, "must be empty")...)
-		if len(errs) > 0 {
-			return invalidReview("authorization.k8s.io", errs)
+		if err := review.SubjectAccess(r); err != nil {
+			return err
 		}
 		r.Status = q.access(subjectOf(&r.Spec), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 		return nil
@@ -79,23 +73,8 @@ func subjectAccessReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]by
 // its namespace.
 func localSubjectAccessReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, o, func(r *authorizationv1.LocalSubjectAccessReview) error {
-		errs := validateSubject(&r.Spec)
-		inNamespace := r.ObjectMeta
-		inNamespace.Namespace = ""
-		if len(validateEmpty(inNamespace, "")) > 0 {
-			errs = append(errs, field.Invalid(field.NewPath("metadata"), r.ObjectMeta, "must be empty except for namespace"))
-		}
-		if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != r.Namespace {
-			errs = append(errs, field.Invalid(field.NewPath("spec.resourceAttributes.namespace"), a.Namespace, "must match metadata.namespace"))
-		}
-		if a := r.Spec.NonResourceAttributes; a != nil {
-			errs = append(errs, field.Invalid(field.NewPath("spec.nonResourceAttributes"), a, "disallowed on this kind of request"))
-		}
-		if len(errs) > 0 {
-			return invalidReview("authorization.k8s.io", errs)
-		}
-		if q.namespace != r.Namespace {
-			return status.BadRequest("spec.resourceAttributes.namespace must match namespace: %v", q.namespace)
+		if err := review.LocalSubjectAccess(r, q.namespace); err != nil {
+			return err
 		}
 		r.Status = q.access(subjectOf(&r.Spec), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 		return nil
@@ -105,21 +84,12 @@ func localSubjectAccessReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) 
 // selfSubjectAccessReview answers whether the sender may do something.
 func selfSubjectAccessReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, o, func(r *authorizationv1.SelfSubjectAccessReview) error {
-		errs := validateAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
-		errs = append(errs, validateSelectors(r.Spec.ResourceAttributes)...)
-		errs = append(errs, validateEmpty(r.ObjectMeta, "must be empty")...)
-		if len(errs) > 0 {
-			return invalidReview("authorization.k8s.io", errs)
+		if err := review.SelfSubjectAccess(r); err != nil {
+			return err
 		}
 		r.Status = q.access(q.user, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 		return nil
 	})
-}
-
-// invalidReview refuses a review. Its kind is not in the text, as it is not in
-// upstream's.
-func invalidReview(group string, errs field.ErrorList) error {
-	return status.Invalid(kschema.GroupKind{Group: group}, "", errs)
 }
 
 // subjectOf returns the user that a review is about. The groups are those of the review.
@@ -132,67 +102,6 @@ func subjectOf(s *authorizationv1.SubjectAccessReviewSpec) *authn.User {
 		u.Extra[key] = values
 	}
 	return u
-}
-
-// validateSubject returns the errors of the spec of a SubjectAccessReview.
-func validateSubject(s *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
-	errs := validateAttributes(s.ResourceAttributes, s.NonResourceAttributes)
-	if s.User == "" && len(s.Groups) == 0 {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), s.User, "at least one of user or group must be specified"))
-	}
-	return append(errs, validateSelectors(s.ResourceAttributes)...)
-}
-
-// validateAttributes checks that a review is about either a resource or a path.
-func validateAttributes(resource *authorizationv1.ResourceAttributes, other *authorizationv1.NonResourceAttributes) field.ErrorList {
-	if (resource == nil) != (other == nil) {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(field.NewPath("spec"), other, "exactly one of nonResourceAttributes or resourceAttributes must be specified")}
-}
-
-// validateEmpty checks that the metadata of a review is empty. Reviews have none.
-func validateEmpty(m metav1.ObjectMeta, text string) field.ErrorList {
-	without := m
-	without.ManagedFields = nil
-	if apiequality.Semantic.DeepEqual(metav1.ObjectMeta{}, without) {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(field.NewPath("metadata"), m, text)}
-}
-
-// validateSelectors lists what is wrong with the selectors of a review.
-func validateSelectors(a *authorizationv1.ResourceAttributes) field.ErrorList {
-	if a == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	check := func(path *field.Path, raw string, requirements int) {
-		if raw != "" && requirements > 0 {
-			errs = append(errs, field.Invalid(path.Child("rawSelector"), raw, "may not specified at the same time as requirements"))
-		}
-		if raw == "" && requirements == 0 {
-			errs = append(errs, field.Required(path.Child("requirements"),
-				fmt.Sprintf("when %s is specified, requirements or rawSelector is required", path)))
-		}
-	}
-	if s := a.FieldSelector; s != nil {
-		path := field.NewPath("spec.resourceAttributes").Child("fieldSelector")
-		check(path, s.RawSelector, len(s.Requirements))
-		for i, r := range s.Requirements {
-			o := metav1validation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}
-			errs = append(errs, metav1validation.ValidateFieldSelectorRequirement(r, o, path.Child("requirements").Index(i))...)
-		}
-	}
-	if s := a.LabelSelector; s != nil {
-		path := field.NewPath("spec.resourceAttributes").Child("labelSelector")
-		check(path, s.RawSelector, len(s.Requirements))
-		for i, r := range s.Requirements {
-			o := metav1validation.LabelSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}
-			errs = append(errs, metav1validation.ValidateLabelSelectorRequirement(r, o, path.Child("requirements").Index(i))...)
-		}
-	}
-	return errs
 }
 
 // access asks the authorizer the question of a review. Errors are a part of the answer.
@@ -251,8 +160,8 @@ func evaluationError(a *authz.Attributes, err error) string {
 // selfSubjectRulesReview lists what the sender may do in a namespace.
 func selfSubjectRulesReview(q *request, d *jsondoc.Doc, _ *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, nil, func(r *authorizationv1.SelfSubjectRulesReview) error {
-		if r.Spec.Namespace == "" {
-			return status.BadRequest("no namespace on request")
+		if err := review.SelfSubjectRules(r); err != nil {
+			return err
 		}
 		rules := authz.Rules{Incomplete: true, Err: errors.New("the authorizer cannot list rules")}
 		if resolver, ok := q.h.Authz.(authz.RuleResolver); ok {
@@ -285,8 +194,8 @@ func selfSubjectReview(q *request, d *jsondoc.Doc, _ *meta.WriteOptions) ([]byte
 // tokenReview answers with the user of a token.
 func tokenReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, o, func(r *authenticationv1.TokenReview) error {
-		if r.Spec.Token == "" {
-			return status.BadRequest("token is required for TokenReview in authentication")
+		if err := review.Token(r); err != nil {
+			return err
 		}
 		audiences := r.Spec.Audiences
 		if len(audiences) == 0 {

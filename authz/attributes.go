@@ -1,15 +1,18 @@
 package authz
 
 import (
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/status"
 )
 
 // This file has the attributes of a request on which a decision may depend.
@@ -222,6 +225,15 @@ func parseLabels(text string) ([]metav1.LabelSelectorRequirement, error) {
 		list = append(list, out)
 	}
 	return list, nil
+}
+
+// Forbidden returns the refusal of a request, with the authorizer's reason.
+func (a *Attributes) Forbidden(reason string) error {
+	text := status.Harmless(a.Refusal())
+	if reason != "" {
+		text += ": " + reason
+	}
+	return status.Forbidden(schema.GroupResource{Group: a.Group, Resource: a.Resource}, a.Name, errors.New(text))
 }
 
 // Refusal says who cannot do what.

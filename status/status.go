@@ -130,6 +130,13 @@ func Forbidden(gr schema.GroupResource, name string, err error) *Error {
 	return wrap(apierrors.NewForbidden(gr, name, err), err)
 }
 
+// harmless escapes texts so that no browser interprets them as HTML.
+var harmless = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// Harmless returns a text in which no browser finds HTML. Upstream escapes what clients chose so in texts
+// about their requests.
+func Harmless(text string) string { return harmless.Replace(text) }
+
 // maxErrorText is the number of bytes of the errors of one object after which the list ends. A bad
 // item may be much shorter than its errors.
 const maxErrorText = 1 << 20
