@@ -20,5 +20,5 @@ func (q *request) create() error {
 	}
 	q.recordObject(d)
 	out, err := q.h.Objects.Create(q.ctx, q.caller(), q.ref(), d, o)
-	return q.answer(&out, err)
+	return q.answer(&out, o, err)
 }

@@ -1,10 +1,19 @@
 package api
 
 import (
+	"encoding/json"
+	"errors"
 	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/internal/buffer"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/objects"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/status"
 )
 
 // This file is how requests call the verbs on objects, and answer with what came of them.
@@ -26,12 +35,15 @@ func (q *request) MayCreate() error {
 	return q.allowed(&create)
 }
 
-// answer answers with the outcome of a verb that returned err, and frees it.
-func (q *request) answer(out *objects.Outcome, err error) error {
+// Validated implements objects.Client.
+func (*request) Validated(*kind.Version, schema.Validated) {}
+
+// answer answers with the outcome of a verb with options that returned err, and frees it.
+func (q *request) answer(out *objects.Outcome, o *meta.WriteOptions, err error) error {
 	defer out.Release()
 	q.warn(out.Warnings...)
 	if err != nil {
-		return err
+		return withReasons(err, o.Explain, out.Reasons)
 	}
 	// An update or an apply may have created the object.
 	code := http.StatusOK
@@ -54,4 +66,26 @@ func (q *request) sendOutcome(code int, out *objects.Outcome) error {
 	defer buffer.Put(b)
 	*b = q.v.AppendJSON(*b, out.Doc)
 	return q.sendObject(code, *b)
+}
+
+// withReasons adds a cause to a refusal for each reason: with the path of the value as its field, and the
+// explanation, in the form that the client asked for, as its message.
+func withReasons(err error, form string, reasons []schema.Reason) error {
+	refusal, ok := errors.AsType[*status.Error](err)
+	if !ok {
+		return err
+	}
+	for i := range reasons {
+		part := &reasons[i].Explanation
+		text := strings.Join(part.Lines(), "\n")
+		if form == meta.ExplainJSON {
+			body, failed := json.Marshal(part)
+			if failed != nil {
+				continue
+			}
+			text = string(body)
+		}
+		refusal.AddCause(metav1.StatusCause{Type: status.CauseExplanation, Field: reasons[i].Field, Message: text})
+	}
+	return err
 }

@@ -33,7 +33,7 @@ func (q *request) patch() error {
 		return err
 	}
 	out, err := q.h.Objects.Patch(q.ctx, q.caller(), q.ref(), p)
-	return q.answer(&out, err)
+	return q.answer(&out, p.Options, err)
 }
 
 // readPatch reads the patch in the body, and its options.

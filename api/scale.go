@@ -87,7 +87,7 @@ func (q *request) updateScale() error {
 			func() []byte { return body.JSON })
 	}
 	out, err := q.h.Objects.UpdateScale(q.ctx, q.caller(), ref, s, o)
-	return q.answerScale(&out, err)
+	return q.answerScale(&out, o, err)
 }
 
 // patchScale patches the scale of an object.
@@ -110,16 +110,16 @@ func (q *request) patchScale() error {
 		return err
 	}
 	out, err := q.h.Objects.PatchScale(q.ctx, q.caller(), q.ref(), p)
-	return q.answerScale(&out, err)
+	return q.answerScale(&out, p.Options, err)
 }
 
 // answerScale answers with the Scale of the object in an outcome of a verb that returned err, and
 // frees it.
-func (q *request) answerScale(out *objects.Outcome, err error) error {
+func (q *request) answerScale(out *objects.Outcome, o *meta.WriteOptions, err error) error {
 	defer out.Release()
 	q.warn(out.Warnings...)
 	if err != nil {
-		return err
+		return withReasons(err, o.Explain, out.Reasons)
 	}
 	// An outcome without a document left the object unchanged.
 	d := out.Doc

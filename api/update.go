@@ -19,6 +19,6 @@ func (q *request) update() error {
 		return err
 	}
 	q.recordObject(d)
-	out, err := q.h.Objects.Update(q.ctx, q.caller(), q.ref(), d, body.JSON, o)
-	return q.answer(&out, err)
+	out, err := q.h.Objects.Update(q.ctx, q.caller(), q.ref(), d, body, o)
+	return q.answer(&out, o, err)
 }

@@ -281,16 +281,17 @@ type validated struct {
 // that an update is known to leave unchanged.
 func (w *write) validate(next, old *jsondoc.Doc, scope schema.Scope, sent kschema.GroupKind, kept schema.Kept, o *meta.WriteOptions) (validated, error) {
 	result := w.ref.Version.ValidateUpdate(w.ctx, next, old, scope, kept)
-	if w.Validated != nil {
-		w.Validated(w.ref.Version, schema.Validated{New: next, Old: old, Scope: scope, Errors: result.Errors})
+	if w.caller.client != nil {
+		w.caller.client.Validated(w.ref.Version, schema.Validated{New: next, Old: old, Scope: scope, Errors: result.Errors})
 	}
-	if len(result.UnusedMessages) > 0 && w.MessagesUnused != nil {
-		w.MessagesUnused(w.ref.Version, result.UnusedMessages)
+	w.unused = result.UnusedMessages
+	if len(w.unused) > 0 && w.MessagesUnused != nil {
+		w.MessagesUnused(w.ref.Version, w.unused)
 	}
 	if len(result.Errors) > 0 {
 		err := status.Invalid(sent, strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
 		if o != nil && o.Explain != "" {
-			addReasons(err, o.Explain, w.ref.Version.Reasons(w.ctx, next, old, !o.ExplainOld))
+			w.reasons = w.ref.Version.Reasons(w.ctx, next, old, !o.ExplainOld)
 		}
 		return validated{}, err
 	}

@@ -31,6 +31,8 @@ type Body struct {
 	Sent       []byte // as the client sent it
 	JSON       []byte
 	Duplicates error // names fields that are there twice in YAML, which the JSON no longer shows; nil if there are none
+	// Revision stands in for the resourceVersion of an update. If it is "", that of the text counts.
+	Revision string
 }
 
 // YAMLBound returns the answer to a body whose conversion from YAML ended at a bound of the server

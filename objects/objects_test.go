@@ -22,6 +22,7 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/status"
 	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/mem"
@@ -105,6 +106,8 @@ type asking struct {
 func (a *asking) Annotate(key, value string)        { a.annotations = append(a.annotations, key+"="+value) }
 func (a *asking) AnnotateRequest(key, value string) { a.Annotate(key, value) }
 func (a *asking) MayCreate() error                  { return a.refuse }
+
+func (*asking) Validated(*kind.Version, schema.Validated) {}
 
 func (a *asking) Work(int) error {
 	if a.work == nil {
@@ -443,7 +446,7 @@ func TestWritesNeedACaller(t *testing.T) {
 	verbs := map[string]func(c Caller) error{
 		"Create": func(c Caller) error { _, err := s.create(c, ""); return err },
 		"Update": func(c Caller) error {
-			_, err := s.Update(ctx, c, s.ref, d, []byte(body(`"size":2`)), write)
+			_, err := s.Update(ctx, c, s.ref, d, &Body{JSON: []byte(body(`"size":2`))}, write)
 			return err
 		},
 		"Patch":  func(c Caller) error { _, err := s.patch(c, `{"spec":{"size":2}}`); return err },
@@ -523,7 +526,7 @@ func TestAdmissionSeesWhatWasSent(t *testing.T) {
 	if _, err := s.ref.Version.Decode(d, sent); err != nil {
 		t.Fatal(err)
 	}
-	out, err := s.Update(t.Context(), ann, s.ref, d, sent, &meta.WriteOptions{})
+	out, err := s.Update(t.Context(), ann, s.ref, d, &Body{JSON: sent}, &meta.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

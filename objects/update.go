@@ -12,8 +12,8 @@ import (
 
 // This file replaces objects, and their parts that are subresources.
 
-// Update replaces an object by d, which is what the text json decodes to. It may change d.
-func (v *Verbs) Update(ctx context.Context, c Caller, ref Ref, d *jsondoc.Doc, json []byte, o *meta.WriteOptions) (out Outcome, err error) {
+// Update replaces an object by d, which is what the body b decodes to. It may change d.
+func (v *Verbs) Update(ctx context.Context, c Caller, ref Ref, d *jsondoc.Doc, b *Body, o *meta.WriteOptions) (out Outcome, err error) {
 	w, err := v.begin(ctx, c, ref)
 	if err != nil {
 		return out, err
@@ -34,11 +34,15 @@ func (v *Verbs) Update(ctx context.Context, c Caller, ref Ref, d *jsondoc.Doc, j
 		track:     (*apply.Manager).Update,
 		build: func(w *write, next, _ *jsondoc.Doc, _ *cache.Object) (built, error) {
 			// Each attempt starts from the text: the attempt before has changed its document.
-			if _, err := w.ref.Version.Decode(next, json); err != nil {
+			if _, err := w.ref.Version.Decode(next, b.JSON); err != nil {
 				return built{}, err
 			}
-			w.ref.keepReset(next, json)
-			return built{}, w.ref.CheckNamespace(meta.Object{Doc: next})
+			w.ref.keepReset(next, b.JSON)
+			n := meta.Object{Doc: next}
+			if b.Revision != "" {
+				n.SetResourceVersion(b.Revision)
+			}
+			return built{}, w.ref.CheckNamespace(n)
 		},
 	}
 	if w.ref.behavior().CreateOnUpdate && w.ref.Subresource == "" {

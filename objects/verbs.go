@@ -78,12 +78,8 @@ type Config struct {
 	// from the definitions in the cache. If nil, there are no other servers.
 	AwaitKinds func(ctx context.Context, rev int64)
 
-	// Validated is called with each object that was validated, whatever was found. The objects are valid
-	// until it returns. If nil, nobody wants to know.
-	Validated func(v *kind.Version, o schema.Validated)
-
 	// MessagesUnused is called with the messageExpressions of an object's rules that failed, if there
-	// are some. If nil, they are dropped.
+	// are some. If nil, they are only in the Outcome.
 	MessagesUnused func(v *kind.Version, unused []schema.UnusedMessage)
 }
 
@@ -139,6 +135,9 @@ type Client interface {
 	// Work is called before the verb works on a live object of so many bytes. It may wait until
 	// there is memory for that, or return the error that ends the verb.
 	Work(bytes int) error
+	// Validated is called with each object that was validated, whatever was found. The object is valid
+	// until it returns.
+	Validated(v *kind.Version, o schema.Validated)
 }
 
 // Ref names an object, or a part of it that is a subresource, in one version of its kind.
@@ -241,6 +240,13 @@ type Outcome struct {
 
 	// Warnings are for the client. They are valid with an error, too.
 	Warnings []string
+
+	// Reasons say why rules refused the object, if the options ask for that. They come with an error.
+	Reasons []schema.Reason
+
+	// UnusedMessages are the messageExpressions of the object's rules that failed. They are valid with an
+	// error, too.
+	UnusedMessages []schema.UnusedMessage
 
 	pooled bool // Doc goes back to its pool
 }

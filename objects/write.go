@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/internal/poison"
 	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/status"
 	"github.com/keelson-io/keelson/store"
 )
@@ -27,7 +28,7 @@ import (
 // The cache's object is usually current. Starting from it saves a read of the store: if it is outdated,
 // the compare-and-swap fails and returns the current object, from which the verb starts again.
 
-// write is one verb on its way: what it is given, and the warnings so far.
+// write is one verb on its way: what it is given, and what is found out on the way.
 type write struct {
 	*Verbs
 	ctx    context.Context
@@ -36,7 +37,9 @@ type write struct {
 	res    *cache.Resource
 
 	warnings []string
-	conflict int64 // the revision of the object that the last conflict found, 0 before a conflict
+	reasons  []schema.Reason        // why the last attempt was refused
+	unused   []schema.UnusedMessage // of the last attempt
+	conflict int64                  // the revision of the object that the last conflict found, 0 before a conflict
 }
 
 var writes = sync.Pool{New: func() any { return new(write) }}
@@ -58,7 +61,7 @@ func (v *Verbs) begin(ctx context.Context, c Caller, ref Ref) (*write, error) {
 // end completes the outcome of a verb with its warnings and frees what out does not need if err is
 // not nil.
 func (w *write) end(out *Outcome, err error) {
-	out.Warnings = w.warnings
+	out.Warnings, out.Reasons, out.UnusedMessages = w.warnings, w.reasons, w.unused
 	if err != nil {
 		out.Release()
 	}
@@ -238,7 +241,7 @@ func (w *write) retry(op operation, dryRun bool) (Outcome, error) {
 	warned := len(w.warnings)
 	for {
 		var out Outcome
-		w.warnings = w.warnings[:warned]
+		w.warnings, w.reasons, w.unused = w.warnings[:warned], nil, nil
 		// The cache does not have the object. Before the object counts as missing, the cache
 		// catches up.
 		if l.obj == nil {

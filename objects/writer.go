@@ -15,6 +15,7 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -154,6 +155,9 @@ func (*recorded) MayCreate() error { return nil }
 
 // Work implements Client.
 func (*recorded) Work(int) error { return nil }
+
+// Validated implements Client.
+func (*recorded) Validated(*kind.Version, schema.Validated) {}
 
 // Delete deletes an object, with the propagation policy that is the default of its kind. An object
 // that does not exist is no error.

@@ -24,7 +24,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -33,28 +32,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/nearest"
 	"github.com/keelson-io/keelson/kind"
-	validation "github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
-// Server answers requests, one at a time. It is safe for concurrent use.
+// Server answers requests. It is safe for concurrent use: requests that need no other objects than those
+// of [Server.Add] are answered at the same time, others one after the other.
 type Server struct {
-	mu      sync.Mutex
+	mu      sync.RWMutex // held for writing while the store or the rules change
 	local   *server.Local
 	store   *trial
-	notes   map[string]string // audit annotations of the last request
-	unused  []string          // warnings of the last request: messageExpressions that failed
-	ensured map[string]bool   // namespaces that exist
-	roles   bool              // roles decide what users may do
-
-	alwaysSend bool // no request takes the fast path; for tests
-
-	validated func(*kind.Version, validation.Validated) // of the request in progress, or nil
+	ensured map[string]bool // namespaces that exist
+	roles   bool            // roles decide what users may do
 }
 
 // Document is an object as a file has it, with its position. [Documents] reads some.
@@ -67,20 +59,7 @@ func Documents(name string, text []byte) []Document { return manifest.Split(name
 // Open opens a server with the built-in kinds.
 func Open(ctx context.Context) (*Server, error) {
 	s := &Server{store: &trial{Store: mem.New(mem.Options{})}, ensured: map[string]bool{}}
-	local, err := server.OpenLocal(ctx, server.LocalConfig{
-		Store: s.store, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Record: func(e *audit.Event) { s.notes = e.Annotations },
-		Validated: func(v *kind.Version, o validation.Validated) {
-			if s.validated != nil {
-				s.validated(v, o)
-			}
-		},
-		MessagesUnused: func(_ *kind.Version, unused []validation.UnusedMessage) {
-			s.unused = nil // the last attempt of a write counts
-			for _, m := range unused {
-				s.unused = append(s.unused, fmt.Sprintf("%s: the messageExpression %q has no effect on this object: %s", m.Field, m.Expression, m.Reason))
-			}
-		},
-	})
+	local, err := server.OpenLocal(ctx, server.LocalConfig{Store: s.store, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, fmt.Errorf("opening the server: %w", err)
 	}

@@ -74,22 +74,6 @@ func TestVersionsThatAWebhookConverts(t *testing.T) {
 	}
 }
 
-func TestWithVersion(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"metadata":{"name":"a"},"x":1,"x":2}`:                      `{"metadata":{"resourceVersion":"7","name":"a"},"x":1,"x":2}`,
-		`{"metadata": {} }`:                                          `{"metadata": {"resourceVersion":"7"} }`,
-		`{"metadata":{"resourceVersion" : "3"}}`:                     `{"metadata":{"resourceVersion" : "7"}}`,
-		`{"metadata":{"resourceVersion":"3","resourceVersion":"4"}}`: `{"metadata":{"resourceVersion":"3","resourceVersion":"7"}}`,
-		`{"metadata":null}`:                                          `{"metadata":null}`,
-		`{"a":1}`:                                                    `{"a":1}`,
-		`[`:                                                          `[`,
-	} {
-		if got := string(withVersion([]byte(text), 7)); got != want {
-			t.Errorf("%s: got %s, want %s", text, got, want)
-		}
-	}
-}
-
 // TestAbsentReferences holds that a pod may name a service account and classes that no file describes.
 // Ledger: offline-plugins.
 func TestAbsentReferences(t *testing.T) {

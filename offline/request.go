@@ -1,30 +1,22 @@
 package offline
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
-	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/store"
 )
 
-// This file sends requests to the server.
+// This file prepares requests.
 
 // The operations.
 const (
@@ -77,16 +69,26 @@ type Answer struct {
 	Annotations map[string]string
 }
 
-// Do sends a request. It returns an error if there is no answer: the document is not an object, its
+// Do makes a request. It returns an error if there is no answer: the document is not an object, its
 // kind is unknown, or the answer depends on permissions and no roles are loaded. In this case, the
 // Answer identifies the object, if that is known.
 func (s *Server) Do(ctx context.Context, r *Request) (*Answer, error) {
+	s.mu.RLock()
+	q, err := s.prepare(r)
+	if err == nil && s.isAlone(ctx, q) {
+		defer s.mu.RUnlock()
+		return &q.answer, s.send(ctx, q)
+	}
+	s.mu.RUnlock()
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.do(ctx, r)
 }
 
-// do is Do for a caller that holds the lock.
+// do is Do for a caller that holds the lock for writing.
 func (s *Server) do(ctx context.Context, r *Request) (answer *Answer, err error) {
 	q, err := s.prepare(r)
 	if err != nil {
@@ -95,31 +97,20 @@ func (s *Server) do(ctx context.Context, r *Request) (answer *Answer, err error)
 	s.ensureNamespace(ctx, q)
 	restore, err := s.arrange(ctx, q)
 	defer func() { err = errors.Join(err, restore()) }()
-	if err == nil && !s.tryCreate(ctx, q) {
+	if err == nil {
 		err = s.send(ctx, q)
 	}
 	return &q.answer, err
 }
 
-// tryCreate makes a create without HTTP, which is more than twice as fast. ok is false if the
-// request must be sent: see [server.Local.TryCreate].
-func (s *Server) tryCreate(ctx context.Context, q *call) (ok bool) {
-	if q.operation != Create || q.User != nil || q.Validated != nil || s.alwaysSend {
+// isAlone reports whether the store is already as the request is to find it.
+func (s *Server) isAlone(ctx context.Context, q *call) bool {
+	k := q.answer.Version.Kind
+	if q.operation != Create || len(q.Given) > 0 || k.Conversion != nil || q.answer.Namespace != "" && !s.ensured[q.answer.Namespace] {
 		return false
 	}
-	s.unused = nil
-	s.local.Asked()
-	var object []byte
-	to := &object
-	if q.VerdictOnly {
-		to = nil
-	}
-	if !s.local.TryCreate(ctx, q.answer.Version, q.answer.Namespace, q.Object.JSON, q.fieldValidation(), to) || s.local.Asked() != "" || len(s.unused) > 0 {
-		return false
-	}
-	q.answer.Object = object
-	q.duplicates()
-	return true
+	_, err := s.store.Get(ctx, k.Key(q.answer.Namespace, q.answer.Name))
+	return errors.Is(err, store.ErrNotFound)
 }
 
 // fieldValidation returns how unknown and duplicate fields are treated.
@@ -132,6 +123,7 @@ type call struct {
 	head      *head
 	answer    Answer
 	stored    *placed // the old object in the store
+	revision  string  // that stands in for the resource version of the object; "": none does
 }
 
 // prepare determines the object and the operation of a request.
@@ -164,7 +156,7 @@ func (s *Server) prepare(r *Request) (*call, error) {
 	if q.answer.Version, err = s.find(q.head); err != nil {
 		return nil, err
 	}
-	if v := q.answer.Version; r.Subresource != "" && !v.Kind.Behavior.IsBuiltin && !v.Status {
+	if v := q.answer.Version; r.Subresource != "" && !v.Status {
 		return nil, fmt.Errorf("subresource: version %s of kind %s has no status subresource", v.Name, v.Kind.Name)
 	}
 	q.answer.Name = q.head.Name
@@ -226,6 +218,9 @@ func (s *Server) arrange(ctx context.Context, q *call) (restore func() error, er
 		}
 		old, _ := headOf(*q.Old)
 		q.answer.Name = old.Name
+		if err := q.setRevision(); err != nil {
+			return restore, err
+		}
 	case Delete:
 		if _, err := add(*q.Object); err != nil {
 			return restore, err
@@ -248,195 +243,4 @@ func besides(old *placed, there []*placed) []*kind.Kind {
 		}
 	}
 	return out
-}
-
-// send sends the request.
-func (s *Server) send(ctx context.Context, q *call) error {
-	r, err := s.request(ctx, q)
-	if err != nil {
-		return err
-	}
-	w := &reply{header: http.Header{}}
-	s.notes, s.unused = nil, nil
-	s.validated = q.Validated
-	defer func() { s.validated = nil }()
-	s.local.Asked()
-	s.local.ServeHTTP(w, r)
-	if user := s.local.Asked(); user != "" {
-		return fmt.Errorf("what %s may do decides about this (a policy asks the authorizer, or a role is written), "+
-			"and only roles and bindings say so: there are none among the files", user)
-	}
-	a := &q.answer
-	warnings, _ := utilnet.ParseWarningHeaders(w.header["Warning"])
-	for _, warning := range warnings {
-		a.Warnings = append(a.Warnings, warning.Text)
-	}
-	a.Warnings = append(a.Warnings, s.unused...)
-	a.Annotations = byPolicies(s.notes)
-	if w.code < 400 {
-		if q.operation != Delete && !q.VerdictOnly {
-			a.Object = w.body.Bytes()
-		}
-	} else {
-		a.Refusal = new(metav1.Status)
-		if json.Unmarshal(w.body.Bytes(), a.Refusal) != nil || a.Refusal.Message == "" {
-			*a.Refusal = status.BadRequest("%s", strings.TrimSpace(w.body.String())).Status
-			a.Refusal.Code = int32(w.code)
-		}
-		if err := a.takeReasons(); err != nil {
-			return err
-		}
-	}
-	q.duplicates()
-	return nil
-}
-
-// takeReasons moves the explanations from the refusal to Reasons: the refusal is what a client gets
-// that did not ask for them.
-func (a *Answer) takeReasons() error {
-	if a.Refusal.Details == nil {
-		return nil
-	}
-	var causes []metav1.StatusCause
-	for _, c := range a.Refusal.Details.Causes {
-		if c.Type != status.CauseExplanation {
-			causes = append(causes, c)
-			continue
-		}
-		r := schema.Reason{Field: c.Field}
-		if err := json.Unmarshal([]byte(c.Message), &r.Explanation); err != nil {
-			return fmt.Errorf("explanation: %w", err)
-		}
-		a.Reasons = append(a.Reasons, r)
-	}
-	a.Refusal.Details.Causes = causes
-	return nil
-}
-
-// duplicates adds the duplicate keys of a YAML text, which the server cannot see in the converted
-// JSON.
-func (q *call) duplicates() {
-	a, notes := &q.answer, q.Object.Duplicates
-	if len(notes) == 0 || q.operation == Delete {
-		return
-	}
-	switch q.FieldValidation {
-	case "", "Warn":
-		a.Warnings = append(slices.Clone(notes), a.Warnings...)
-	case "Strict":
-		const strict = "strict decoding error: "
-		all := strings.Join(notes, ", ")
-		if a.Refusal != nil {
-			if _, more, ok := strings.Cut(a.Refusal.Message, strict); ok {
-				all += ", " + more
-			}
-		}
-		name := a.Version.Kind.Name
-		a.Refusal = &status.BadRequest("%s in version %q cannot be handled as a %s: %s%s", name, a.Version.Name, name, strict, all).Status
-		a.Object = nil
-	}
-}
-
-// request returns the HTTP request.
-func (s *Server) request(ctx context.Context, q *call) (*http.Request, error) {
-	v := q.answer.Version
-	path := "/apis/" + v.Kind.Group + "/" + v.Name
-	if v.Kind.Group == "" {
-		path = "/api/" + v.Name
-	}
-	if q.answer.Namespace != "" {
-		path += "/namespaces/" + url.PathEscape(q.answer.Namespace)
-	}
-	path += "/" + v.Kind.Plural
-	method, body := http.MethodPost, q.Object.JSON
-	if q.operation != Create {
-		path += "/" + url.PathEscape(q.answer.Name)
-	}
-	switch q.operation {
-	case Update:
-		method = http.MethodPut
-		old, err := headOf(*q.Old)
-		if err != nil {
-			return nil, err
-		}
-		// The resource version of the text stands for that of the stored object.
-		if q.head.ResourceVersion == "" || q.head.ResourceVersion == old.ResourceVersion {
-			body = withVersion(body, q.stored.rev)
-		}
-	case Delete:
-		method, body = http.MethodDelete, nil
-	}
-	if q.Subresource != "" {
-		path += "/" + q.Subresource
-	}
-	query := url.Values{"dryRun": {metav1.DryRunAll}}
-	if q.Explain && q.operation != Delete {
-		query.Set(meta.ExplainParameter, meta.ExplainJSON)
-	}
-	if q.operation != Delete {
-		query.Set("fieldValidation", q.fieldValidation())
-	}
-	r, err := http.NewRequestWithContext(ctx, method, path+"?"+query.Encode(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.RequestURI = r.URL.RequestURI()
-	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {server.LocalAgent}}
-	q.User.ask(r.Header)
-	return r, nil
-}
-
-// ask sets the headers that impersonate the user.
-func (u *User) ask(h http.Header) {
-	if u == nil {
-		return
-	}
-	h.Set("Impersonate-User", u.Name)
-	if u.UID != "" {
-		h.Set("Impersonate-Uid", u.UID)
-	}
-	h["Impersonate-Group"] = u.Groups
-	for key, values := range u.Extra {
-		h[http.CanonicalHeaderKey("Impersonate-Extra-"+url.PathEscape(key))] = values
-	}
-}
-
-// byPolicies returns the annotations of policies.
-func byPolicies(all map[string]string) map[string]string {
-	var out map[string]string
-	for key, value := range all {
-		owner, _, _ := strings.Cut(key, "/")
-		switch owner {
-		case "authorization.k8s.io", "authentication.k8s.io", "apiserver.latency.k8s.io":
-			continue
-		}
-		if out == nil {
-			out = map[string]string{}
-		}
-		out[key] = value
-	}
-	return out
-}
-
-// reply records the answer of the server.
-type reply struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (w *reply) Header() http.Header { return w.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (w *reply) WriteHeader(code int) {
-	if w.code == 0 {
-		w.code = code
-	}
-}
-
-// Write implements http.ResponseWriter.
-func (w *reply) Write(p []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	return w.body.Write(p)
 }

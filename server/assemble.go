@@ -52,8 +52,6 @@ type parts struct {
 	// guards, if not nil, returns the authorizers for requests and for the expressions of policies,
 	// in place of the chain.
 	guards func(chain authz.Authorizer) (requests, policies authz.Authorizer)
-	// validated, if not nil, receives each object that was validated.
-	validated func(v *kind.Version, o schema.Validated)
 	// messagesUnused, if not nil, receives messageExpressions that failed.
 	messagesUnused func(v *kind.Version, unused []schema.UnusedMessage)
 }
@@ -90,7 +88,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		AwaitDecisions: s.await,
 		Grow:           s.grow,
 		AwaitKinds:     s.awaitKinds(),
-		Validated:      p.validated, MessagesUnused: p.messagesUnused,
+		MessagesUnused: p.messagesUnused,
 	})
 	if seats := c.seats(); seats > 0 && !c.DisableFairness {
 		s.flow = flow.New(flow.Config{Seats: seats, Metrics: s.metrics, Logger: s.logger})

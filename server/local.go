@@ -16,41 +16,33 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/keelson-io/keelson/audit"
+	"github.com/keelson-io/keelson/api/impersonation"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
-	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/status"
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file has the server for use within a process: without port, credentials and controllers.
+// This file has the server for use within a process: without HTTP, credentials and controllers.
 
-// Local is a server for use within this process. Its API, admission and kinds are those of New. It
+// Local is a server for use within this process. Its verbs, admission and kinds are those of New. It
 // has no port and no background work: writes take effect with Settle. It makes no network calls:
-// admission and conversion webhooks are not called, so that requests should be dry runs.
-//
-// Requests come from an administrator, a member of system:masters, unless their headers impersonate
-// another user.
+// admission and conversion webhooks are not called, so that writes should be dry runs.
 type Local struct {
 	server *Server
 	store  store.Store
 	guard  guard
+	users  *impersonation.Impersonator
 }
 
 // LocalConfig configures a Local server. Store is required.
 type LocalConfig struct {
 	Store  store.Store // the server closes it
 	Logger *slog.Logger
-	// Record, if not nil, receives the audit event of every answered request.
-	Record func(e *audit.Event)
-	// Validated, if not nil, receives each object that was validated: see [objects.Config].
-	Validated func(v *kind.Version, o schema.Validated)
-	// MessagesUnused, if not nil, receives messageExpressions that failed: see [objects.Config].
-	MessagesUnused func(v *kind.Version, unused []schema.UnusedMessage)
 }
 
 // OpenLocal opens a Local server.
@@ -59,18 +51,18 @@ func OpenLocal(ctx context.Context, c LocalConfig) (*Local, error) {
 	s.logger, s.metrics = s.config.Logger, prometheus.NewRegistry()
 	s.opened = append(s.opened, c.Store)
 	l := &Local{server: s, store: c.Store}
-	if err := l.open(ctx, c); err != nil {
+	if err := l.open(ctx); err != nil {
 		l.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
-// administrator is the user of requests.
-var administrator = &authn.Response{User: &authn.User{Name: adminUser, Groups: []string{authn.Masters, authn.Authenticated}}}
+// administrator is the user of writes that name none.
+var administrator = &authn.User{Name: adminUser, Groups: []string{authn.Masters, authn.Authenticated}}
 
-// open builds the API of the server.
-func (l *Local) open(ctx context.Context, c LocalConfig) error {
+// open builds the parts of the server.
+func (l *Local) open(ctx context.Context) error {
 	s := l.server
 	// Permissions come from roles only, because webhooks would be network calls.
 	chain, _, err := (&config.Flags{}).Load()
@@ -85,12 +77,11 @@ func (l *Local) open(ctx context.Context, c LocalConfig) error {
 	if s.network, err = newNetwork(&Config{EndpointReconciler: "none"}); err != nil {
 		return err
 	}
-	s.authn = authn.Func(func(*http.Request, []string) (*authn.Response, error) { return administrator, nil })
-	p := &parts{store: l.store, plugins: on, pluginConfigs: new(pluginConfigs), authorization: chain, converter: newEcho, validated: c.Validated, messagesUnused: c.MessagesUnused}
-	if c.Record != nil {
-		everything := &audit.Policy{Rules: []audit.PolicyRule{{Level: audit.Metadata, OmitStages: []audit.Stage{audit.RequestReceived}}}}
-		p.recorder = audit.NewAuditor(everything, recorder(c.Record), audit.NewMetrics(s.metrics), s.logger)
-	}
+	s.authn = authn.Func(func(*http.Request, []string) (*authn.Response, error) {
+		return &authn.Response{User: administrator}, nil
+	})
+	l.users = impersonation.New(impersonation.Config{Authz: requestGuard{&l.guard}, Forbidden: (*authz.Attributes).Forbidden, Metrics: prometheus.NewRegistry()})
+	p := &parts{store: l.store, plugins: on, pluginConfigs: new(pluginConfigs), authorization: chain, converter: newEcho}
 	p.guards = func(chain authz.Authorizer) (authz.Authorizer, authz.Authorizer) {
 		l.guard.chain = chain
 		return requestGuard{&l.guard}, policyGuard{&l.guard}
@@ -98,21 +89,35 @@ func (l *Local) open(ctx context.Context, c LocalConfig) error {
 	return s.assemble(ctx, p)
 }
 
-// ServeHTTP answers a request.
-func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.server.handler.ServeHTTP(w, r) }
+// Verbs returns the verbs on objects.
+func (l *Local) Verbs() *objects.Verbs { return l.server.objects }
 
-// LocalAgent is the User-Agent that requests to a Local should have. It names the field manager.
-const LocalAgent = "keelson"
-
-// TryCreate makes a dry run of the create of a custom resource by the administrator, without HTTP.
-// namespace is "" in cluster scope. If it returns false, the caller sends a request: see
-// [objects.Verbs.TryCreate].
-func (l *Local) TryCreate(ctx context.Context, v *kind.Version, namespace string, body []byte, validation string, object *[]byte) bool {
-	if l.guard.byRoles.Load() || l.Kinds().Lookup(v.Kind.Group, v.Kind.Plural) != v.Kind {
-		return false
+// Caller returns the identity of a write by a user, an administrator if that is nil. The user gets the groups
+// that all users have or that follow from the name.
+func (l *Local) Caller(ctx context.Context, user *authn.User, client objects.Client) (objects.Caller, error) {
+	if user == nil {
+		return objects.NewCaller(administrator, localAgent, client), nil
 	}
-	ref := objects.Ref{Kind: v.Kind, Version: v, Namespace: namespace}
-	return l.server.objects.TryCreate(ctx, administrator.User, LocalAgent, ref, body, validation, object)
+	got, err := l.users.Impersonate(ctx, user, &authz.Attributes{User: administrator})
+	if err != nil {
+		return objects.Caller{}, err
+	}
+	return objects.NewCaller(got.User, localAgent, client), nil
+}
+
+// localAgent is the name of the client, which names the field manager.
+const localAgent = "keelson"
+
+// Authorize returns an error unless a request is allowed.
+func (l *Local) Authorize(ctx context.Context, a *authz.Attributes) error {
+	r := requestGuard{&l.guard}.Authorize(ctx, a)
+	switch {
+	case r.Decision == authz.Allow:
+		return nil
+	case r.Err != nil:
+		return status.Internal(r.Err)
+	}
+	return a.Forbidden(r.Reason)
 }
 
 // Kinds returns the kinds that are served.
@@ -150,16 +155,26 @@ func (l *Local) Settle(ctx context.Context, changed ...*kind.Kind) error {
 }
 
 // ByRoles switches the decisions by roles and bindings on or off. At first they are off: every
-// request is allowed, and Asked reports the permissions that expressions of policies check.
+// request is allowed, and permissions that expressions of policies check are [Unknown].
 func (l *Local) ByRoles(on bool) { l.guard.byRoles.Store(on) }
 
-// Asked returns the user whose permissions a policy checked although they are unknown, since the
-// last call of Asked; "" if there is none.
-func (l *Local) Asked() string {
-	if u := l.guard.asked.Swap(nil); u != nil {
-		return *u
+// Unknown is the last user whose permissions were asked for although they are not known.
+type Unknown struct{ user atomic.Pointer[string] }
+
+// User returns the user, "" if there is none.
+func (u *Unknown) User() string {
+	if name := u.user.Load(); name != nil {
+		return *name
 	}
 	return ""
+}
+
+// unknownKey is the key of the Unknown of a context.
+type unknownKey struct{}
+
+// Context returns a context whose requests note in u what is not known.
+func (u *Unknown) Context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unknownKey{}, u)
 }
 
 // Close closes the server and its store.
@@ -205,23 +220,10 @@ func (e *echo) Convert(_ context.Context, to string, objects [][]byte) ([][]byte
 	return out, nil
 }
 
-// recorder adapts a function to a backend of audit events.
-type recorder func(e *audit.Event)
-
-// Process implements audit.Backend.
-func (r recorder) Process(e *audit.Event) bool {
-	r(e)
-	return true
-}
-
-// Close implements audit.Backend.
-func (recorder) Close() error { return nil }
-
 // guard decides in place of the chain of authorizers.
 type guard struct {
 	chain   authz.Authorizer
 	byRoles atomic.Bool
-	asked   atomic.Pointer[string]
 }
 
 // requestGuard decides about requests.
@@ -244,6 +246,8 @@ func (g policyGuard) Authorize(ctx context.Context, a *authz.Attributes) authz.R
 		return g.chain.Authorize(ctx, a)
 	}
 	name := a.User.Name
-	g.asked.Store(&name)
+	if u, ok := ctx.Value(unknownKey{}).(*Unknown); ok {
+		u.user.Store(&name)
+	}
 	return authz.Result{Err: fmt.Errorf("what %s may do is not known without roles and bindings", name)}
 }

@@ -178,11 +178,7 @@ func validate(cmd *cobra.Command, o validateOptions, objects []string) error {
 	if err := v.open(ctx, in[0].Documents, in[1].Documents, in[2]); err != nil {
 		return err
 	}
-	defer func() {
-		for _, s := range v.servers {
-			s.Close()
-		}
-	}()
+	defer v.server.Close()
 	if err := v.judgeAll(ctx, v.setAside(in[2].Documents), notes); err != nil {
 		return err
 	}
@@ -205,8 +201,8 @@ func validate(cmd *cobra.Command, o validateOptions, objects []string) error {
 type validation struct {
 	validateOptions
 	user      *offline.User
-	ignored   [][]string        // paths, as steps
-	servers   []*offline.Server // with the same objects
+	ignored   [][]string // paths, as steps
+	server    *offline.Server
 	sources   *definitionSources
 	before    map[offline.Subject]*manifest.Document
 	conflicts map[string]*offline.Conflict // of definitions among the objects, by position of the second one
@@ -238,29 +234,12 @@ func (v *validation) open(ctx context.Context, deciding, olds []manifest.Documen
 	if v.before, err = bySubject(olds, v.namespace); err != nil {
 		return err
 	}
-	count := 1
-	if len(in.Documents) >= manyObjects {
-		count = runtime.GOMAXPROCS(0)
-	}
-	for range count {
-		s, refused, err := v.openOne(ctx, deciding, among, [][]manifest.Document{olds, in.Documents})
-		if err != nil {
-			for _, s := range v.servers {
-				s.Close()
-			}
-			return err
-		}
-		v.servers, v.verdicts = append(v.servers, s), refused // the same of each server
-	}
-	return nil
+	v.server, v.verdicts, err = v.openServer(ctx, deciding, among, [][]manifest.Document{olds, in.Documents})
+	return err
 }
 
-// manyObjects is the number of objects from which on several servers share the work. Opening one
-// takes as long as some hundred objects.
-const manyObjects = 1000
-
-// openOne opens one server. It returns the verdicts on deciding objects that it refuses.
-func (v *validation) openOne(ctx context.Context, deciding, among []manifest.Document, objects [][]manifest.Document) (*offline.Server, []*verdict, error) {
+// openServer opens the server. It returns the verdicts on deciding objects that it refuses.
+func (v *validation) openServer(ctx context.Context, deciding, among []manifest.Document, objects [][]manifest.Document) (*offline.Server, []*verdict, error) {
 	s, refused, err := openOffline(ctx, deciding)
 	if err != nil {
 		return nil, nil, err
@@ -291,7 +270,7 @@ func (v *validation) setAside(docs []manifest.Document) []manifest.Document {
 			return false
 		}
 		var unknown *offline.UnknownKindError
-		if _, err := v.servers[0].Find(d); !errors.As(err, &unknown) || !unknown.Foreign {
+		if _, err := v.server.Find(d); !errors.As(err, &unknown) || !unknown.Foreign {
 			return false
 		}
 		v.skipped = append(v.skipped, d.Skip("not an object: it has no metadata, and nothing defines its kind"))
@@ -299,8 +278,7 @@ func (v *validation) setAside(docs []manifest.Document) []manifest.Document {
 	})
 }
 
-// judgeAll adds a verdict for each object. A server answers one request at a time, so that each
-// has a part of the objects.
+// judgeAll adds a verdict for each object.
 func (v *validation) judgeAll(ctx context.Context, docs []manifest.Document, notes io.Writer) error {
 	out := make([]*verdict, len(docs))
 	wait := newCounter(notes, "validated", len(docs))
@@ -308,14 +286,14 @@ func (v *validation) judgeAll(ctx context.Context, docs []manifest.Document, not
 	var next atomic.Int64
 	var stepping sync.Mutex
 	var group sync.WaitGroup
-	for _, s := range v.servers {
+	for range runtime.GOMAXPROCS(0) {
 		group.Go(func() {
 			for ctx.Err() == nil {
 				i := int(next.Add(1)) - 1
 				if i >= len(docs) {
 					return
 				}
-				out[i] = v.judge(ctx, s, docs[i])
+				out[i] = v.judge(ctx, v.server, docs[i])
 				stepping.Lock()
 				wait.step()
 				stepping.Unlock()

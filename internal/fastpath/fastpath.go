@@ -29,7 +29,6 @@ const (
 	Schemas                   // the schemas of definitions that were read last
 	SchemaReader              // a reader of the schemas of definitions beside encoding/json
 	BlockYAML                 // YAML as most manifests are written, without the library
-	TryCreate                 // creates of validate without HTTP
 	Processor                 // one goroutine more runs at a time
 	paths
 )
@@ -37,7 +36,7 @@ const (
 var names = [paths]string{
 	Diagrams: "diagrams", Checker: "checker", Closures: "closures", PatchMetadata: "patchmetadata", Direct: "direct",
 	PlainJSON: "plainjson", Schemas: "schemas", SchemaReader: "schemareader",
-	BlockYAML: "blockyaml", TryCreate: "trycreate", Processor: "processor",
+	BlockYAML: "blockyaml", Processor: "processor",
 }
 
 // String returns the name by which the environment variable knows the path.

@@ -125,10 +125,18 @@ func convert(ctx context.Context, text []byte, strict, emptied bool) (json []byt
 	return p.b, duplicates, nil
 }
 
-// Messages returns the message for each key of the error duplicates that JSON returned.
+// Messages returns the message for each key of the error duplicates that JSON returned, or that joins other errors.
 func Messages(duplicates error) []string {
 	if e := (*yaml.TypeError)(nil); errors.As(duplicates, &e) {
 		return slices.Clone(e.Errors)
+	}
+	// Callers that split a text themselves have a list.
+	if all, ok := duplicates.(interface{ Unwrap() []error }); ok {
+		var out []string
+		for _, err := range all.Unwrap() {
+			out = append(out, err.Error())
+		}
+		return out
 	}
 	return []string{duplicates.Error()}
 }
