@@ -41,6 +41,7 @@ import (
 	"github.com/keelson-io/keelson/api/health"
 	"github.com/keelson-io/keelson/api/impersonation"
 	"github.com/keelson-io/keelson/api/stream"
+	"github.com/keelson-io/keelson/api/zpages"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
@@ -335,7 +336,7 @@ func (in *info) longRunning() bool {
 	case "attach", "exec", "proxy", "log", "portforward":
 		return true
 	}
-	return in.verb == "watch" || in.verb == "proxy" || in.snapshot || !in.resource && strings.HasPrefix(in.path, profilesPath)
+	return in.verb == "watch" || in.verb == "proxy" || in.snapshot || !in.resource && strings.HasPrefix(in.path, zpages.Profiles)
 }
 
 // writeTimeout is the longest duration of a write, webhooks included.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keelson-io/keelson/api/zpages"
+	"github.com/keelson-io/keelson/internal/negotiation"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -86,9 +88,9 @@ func (q *request) servePath() error {
 		case rest != "":
 			q.unknownPath()
 		case first == "statusz":
-			return q.servePage(q.statusPage())
+			return q.sendPage(zpages.Status(q.h.started, kubernetesMajor+"."+kubernetesMinor, q.indexPaths()))
 		default:
-			return q.servePage(q.flagPage())
+			return q.sendPage(zpages.Flags(q.h.Flags))
 		}
 	case "api", "apis":
 		q.forward(q.h.discovery)
@@ -101,7 +103,11 @@ func (q *request) servePath() error {
 		}
 		q.forward(q.h.openapi)
 	case "debug":
-		if name, ok := strings.CutPrefix(rest, "api_priority_and_fairness/"); ok && q.dumpFlow(name) || !q.h.DisableProfiling && q.profile(rest) {
+		if name, ok := strings.CutPrefix(rest, "api_priority_and_fairness/"); ok && q.dumpFlow(name) {
+			return nil
+		}
+		if h := zpages.Profile(rest); h != nil && !q.h.DisableProfiling {
+			q.forward(h)
 			return nil
 		}
 		q.unknownPath()
@@ -133,6 +139,26 @@ func (q *request) serveHealth(endpoint, only string) {
 		q.w.Header()["X-Content-Type-Options"] = []string{}
 	}
 	q.plain(a.Code, a.Text)
+}
+
+// sendPage answers with a page about the server, in the form that the client asked for.
+func (q *request) sendPage(p *zpages.Page) error {
+	a, err := p.Answer(q.r.Header.Get("Accept"))
+	switch {
+	case err != nil:
+		return err
+	case a == nil:
+		return notAcceptable(typeJSON, typeYAML, zpages.Text)
+	case a.Object == nil:
+		q.plain(http.StatusOK, a.Text)
+		return nil
+	}
+	if a.Warning != "" {
+		q.w.Header().Set("Warning", a.Warning)
+	}
+	q.accept = accept{yaml: a.YAML, pretty: a.Pretty || negotiation.WantsPretty(q.r)}
+	q.send(http.StatusOK, a.Object)
+	return nil
 }
 
 // forward lets another handler answer.
