@@ -40,6 +40,7 @@ import (
 	"github.com/keelson-io/keelson/api/discovery"
 	"github.com/keelson-io/keelson/api/health"
 	"github.com/keelson-io/keelson/api/impersonation"
+	"github.com/keelson-io/keelson/api/program"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/api/zpages"
 	"github.com/keelson-io/keelson/audit"
@@ -78,7 +79,7 @@ type Config struct {
 	Memory  *memory.Governor     // nil: the memory has no limit
 	Metrics *prometheus.Registry // nil: one of its own
 	Logger  *slog.Logger         // nil: slog.Default()
-	Version Version              // the answer of /version; empty fields have the values of this program
+	Version program.Version      // the answer of /version; empty fields have the values of this program
 	Flags   map[string]string    // of the command line, with their values, for /flagz
 
 	DisableProfiling bool // /debug/pprof is not there
@@ -155,7 +156,7 @@ func New(c Config) *Handler {
 	h.discovery = discovery.New(h.Kinds.Load)
 	h.openapi = openapi.New(h.Kinds.Load)
 	h.health = health.New(c.Checks, h.logger)
-	h.version, h.started = c.Version.json(), time.Now()
+	h.version, h.started = c.Version.JSON(), time.Now()
 	h.impersonator = impersonation.New(impersonation.Config{Authz: h.Authz, Forbidden: (*authz.Attributes).Forbidden, Metrics: h.Config.Metrics})
 	h.kinds.load, h.kinds.changed = h.Kinds.Load, h.Kinds.Changed
 	go h.kinds.run(h.stopping, h.logger)

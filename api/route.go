@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keelson-io/keelson/api/program"
 	"github.com/keelson-io/keelson/api/zpages"
 	"github.com/keelson-io/keelson/internal/negotiation"
 	"github.com/keelson-io/keelson/status"
@@ -88,7 +89,7 @@ func (q *request) servePath() error {
 		case rest != "":
 			q.unknownPath()
 		case first == "statusz":
-			return q.sendPage(zpages.Status(q.h.started, kubernetesMajor+"."+kubernetesMinor, q.indexPaths()))
+			return q.sendPage(zpages.Status(q.h.started, program.Kubernetes, q.indexPaths()))
 		default:
 			return q.sendPage(zpages.Flags(q.h.Flags))
 		}
@@ -139,6 +140,19 @@ func (q *request) serveHealth(endpoint, only string) {
 		q.w.Header()["X-Content-Type-Options"] = []string{}
 	}
 	q.plain(a.Code, a.Text)
+}
+
+// serveVersion answers with the version as indented JSON, whatever the client accepts.
+func (q *request) serveVersion() error {
+	if q.r.Method != http.MethodGet {
+		return status.UnknownMethod()
+	}
+	if header := q.r.Header.Get("Accept"); header != "" && !negotiation.RouterAccepts(header, []string{typeJSON}) {
+		return unacceptable([]string{typeJSON})
+	}
+	q.accept = accept{pretty: true}
+	q.send(http.StatusOK, q.h.version)
+	return nil
 }
 
 // sendPage answers with a page about the server, in the form that the client asked for.

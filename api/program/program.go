@@ -1,24 +1,20 @@
-package api
+// Package program knows the version of the program, and what /version answers.
+package program
 
 import (
 	"encoding/json"
-	"net/http"
 	"runtime"
 	"runtime/debug"
 	"sync"
-
-	"github.com/keelson-io/keelson/internal/negotiation"
-	"github.com/keelson-io/keelson/status"
 )
 
-// This file answers /version.
-
-// Kubernetes is the version of the API that is served, which clients compare
-// with their own.
+// The version of the Kubernetes API that is served, which clients compare with their own.
 const (
-	kubernetesMajor   = "1"
-	kubernetesMinor   = "37"
-	kubernetesVersion = "v1.37.2"
+	Kubernetes = major + "." + minor
+
+	major   = "1"
+	minor   = "37"
+	version = "v" + Kubernetes + ".2"
 )
 
 // Version is the answer of /version, with the member names of Kubernetes. Empty fields are filled
@@ -39,18 +35,18 @@ type Version struct {
 	Platform              string `json:"platform"`
 }
 
-// program is the version of a release, which the linker sets; otherwise it is empty.
-var program string
+// release is the version of a release, which the linker sets; otherwise it is empty.
+var release string
 
 // buildInfo is what the program was built from. It is parsed once: the record of each write of a
 // controller names the program.
 var buildInfo = sync.OnceValues(debug.ReadBuildInfo)
 
-// ProgramVersion returns the version of this program: that of the release, of its module, or the
+// Release returns the version of this program: that of the release, of its module, or the
 // commit that it was built from.
-func ProgramVersion() string {
-	if program != "" {
-		return program
+func Release() string {
+	if release != "" {
+		return release
 	}
 	info, ok := buildInfo()
 	if ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
@@ -66,13 +62,13 @@ func (v Version) Fill() Version {
 			*field = value
 		}
 	}
-	set(&v.Major, kubernetesMajor)
-	set(&v.Minor, kubernetesMinor)
+	set(&v.Major, major)
+	set(&v.Minor, minor)
 	set(&v.EmulationMajor, v.Major)
 	set(&v.EmulationMinor, v.Minor)
 	set(&v.MinCompatibilityMajor, v.Major)
 	set(&v.MinCompatibilityMinor, "36")
-	set(&v.GitVersion, kubernetesVersion+"+keelson."+semverBuild(ProgramVersion()))
+	set(&v.GitVersion, version+"+keelson."+semverBuild(Release()))
 	set(&v.GoVersion, runtime.Version())
 	set(&v.Compiler, runtime.Compiler)
 	set(&v.Platform, runtime.GOOS+"/"+runtime.GOARCH)
@@ -108,24 +104,11 @@ func semverBuild(text string) string {
 	return string(b)
 }
 
-// json returns the JSON of the version.
-func (v Version) json() []byte {
+// JSON returns the answer of /version.
+func (v Version) JSON() []byte {
 	body, err := json.Marshal(v.Fill())
 	if err != nil {
 		panic("BUG: version does not marshal: " + err.Error())
 	}
 	return body
-}
-
-// serveVersion answers with the version as indented JSON, whatever the client accepts.
-func (q *request) serveVersion() error {
-	if q.r.Method != http.MethodGet {
-		return status.UnknownMethod()
-	}
-	if header := q.r.Header.Get("Accept"); header != "" && !negotiation.RouterAccepts(header, []string{typeJSON}) {
-		return unacceptable([]string{typeJSON})
-	}
-	q.accept = accept{pretty: true}
-	q.send(http.StatusOK, q.h.version)
-	return nil
 }
