@@ -40,6 +40,7 @@ import (
 	"github.com/keelson-io/keelson/api/discovery"
 	"github.com/keelson-io/keelson/api/health"
 	"github.com/keelson-io/keelson/api/impersonation"
+	"github.com/keelson-io/keelson/api/metrics"
 	"github.com/keelson-io/keelson/api/program"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/api/zpages"
@@ -105,7 +106,7 @@ type Handler struct {
 	Kinds     *kind.Registry
 	Cache     *cache.Cache
 	logger    *slog.Logger
-	metrics   *metrics
+	metrics   *metrics.Set
 	discovery http.Handler
 	openapi   *openapi.Handler
 	health    *health.Endpoints
@@ -151,7 +152,7 @@ func New(c Config) *Handler {
 	}
 	h.limits = admit.New(admit.Config{Memory: h.Memory, Shares: h.Memory.Shares(), Flow: h.Flow, Reads: h.MaxReads, Writes: h.MaxWrites,
 		Timeout: h.Timeout, Logger: h.logger})
-	h.metrics = newMetrics(h.Config.Metrics)
+	h.metrics = metrics.New(h.Config.Metrics)
 	h.refusals = newRefusals(h.logger)
 	h.discovery = discovery.New(h.Kinds.Load)
 	h.openapi = openapi.New(h.Kinds.Load)
@@ -283,7 +284,7 @@ func (q *request) finish(start time.Time) {
 		q.fail(status.Internal(fmt.Errorf("this request caused the server to panic")))
 	}
 	q.complete()
-	q.h.metrics.observe(q, start)
+	q.observe(start)
 	if p == nil && answer == nil {
 		answer = q.lateAnswer()
 	}

@@ -3,10 +3,8 @@ package api
 import (
 	"fmt"
 	"net/http"
-	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/status"
@@ -26,7 +24,7 @@ func authorize(q *request) error {
 		q.h.CatchUp(q.ctx)
 		q.decide(a)
 	}
-	q.h.metrics.authorizations.authorized(&q.decided, began)
+	q.h.metrics.Authorizations.Observe(&q.decided, time.Since(began))
 	q.recordDecision(began)
 	switch {
 	case q.decided.Decision == authz.Allow:
@@ -93,53 +91,4 @@ var noSniff = []string{"nosniff"}
 func (q *request) refused(a *authz.Attributes, reason string) error {
 	q.w.Header()["X-Content-Type-Options"] = noSniff
 	return a.Forbidden(reason)
-}
-
-// authorizations counts decisions about requests by what they came to.
-type authorizations struct {
-	attempts  *prometheus.CounterVec
-	durations *prometheus.HistogramVec
-	known     [len(outcomes)]atomic.Pointer[outcome]
-}
-
-// outcome is the counters of one result, looked up when it first comes about.
-type outcome struct {
-	attempts  prometheus.Counter
-	durations prometheus.Observer
-}
-
-var outcomes = [...]string{"no-opinion", "allowed", "denied", "error"}
-
-// register makes and registers the metrics of authorization.
-func (m *authorizations) register(reg prometheus.Registerer) {
-	m.attempts = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "authorization_attempts_total",
-		Help: "[ALPHA] Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'.",
-	}, []string{"result"})
-	m.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "authorization_duration_seconds",
-		Help:    "[ALPHA] Authorization duration in seconds broken out by result.",
-		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
-	}, []string{"result"})
-	reg.MustRegister(m.attempts, m.durations)
-}
-
-// authorized counts a decision.
-func (m *authorizations) authorized(r *authz.Result, began time.Time) {
-	i := 0
-	switch {
-	case r.Decision == authz.Allow:
-		i = 1
-	case r.Err != nil:
-		i = 3
-	case r.Decision == authz.Deny:
-		i = 2
-	}
-	o := m.known[i].Load()
-	if o == nil {
-		o = &outcome{m.attempts.WithLabelValues(outcomes[i]), m.durations.WithLabelValues(outcomes[i])}
-		m.known[i].Store(o)
-	}
-	o.attempts.Inc()
-	o.durations.Observe(time.Since(began).Seconds())
 }

@@ -20,7 +20,7 @@ func authenticate(q *request) error {
 		len(authn.Intersect(q.h.Audiences, response.Audiences)) == 0 {
 		err = fmt.Errorf("unable to match the audience: %v , accepted: %v", response.Audiences, q.h.Audiences)
 	}
-	q.h.metrics.authn.observe(response, err, time.Since(began))
+	q.h.metrics.Authentications.Observe(response, err, time.Since(began))
 	if err != nil || response == nil {
 		q.h.refusals.refused(q, err)
 		if errors.Is(err, authn.ErrSpace) {

@@ -83,7 +83,7 @@ func (q *request) servePath() error {
 		} else {
 			q.h.SweepMetrics()
 		}
-		q.forward(q.h.metrics.handler)
+		q.forward(q.h.metrics.Handler)
 	case "statusz", "flagz":
 		switch {
 		case rest != "":

@@ -110,8 +110,8 @@ func (w *watcher) runOrRefuse(failed error) error {
 		w.refuse(failed)
 		return nil
 	}
-	defer w.q.h.metrics.watching(w.q)()
-	w.events = w.q.h.metrics.sent(w.q)
+	defer w.q.h.metrics.Requests.Watching(w.q.v, w.q.scope())()
+	w.events = w.q.h.metrics.Requests.Events(w.q.v)
 	return w.run()
 }
 

@@ -1,4 +1,4 @@
-package api
+package metrics
 
 import (
 	"strings"
@@ -11,8 +11,8 @@ import (
 
 // This file counts authentications, under upstream's names.
 
-// authnMetrics are the counters of authentication.
-type authnMetrics struct {
+// Authentications are the counters of authentication.
+type Authentications struct {
 	users *prometheus.CounterVec
 
 	// There is one for each result, so that a request needs no lookup.
@@ -29,8 +29,8 @@ const (
 	authnResults
 )
 
-// newAuthnMetrics registers the metrics of authentication.
-func newAuthnMetrics(reg prometheus.Registerer) *authnMetrics {
+// NewAuthentications registers the metrics of authentication.
+func NewAuthentications(reg prometheus.Registerer) *Authentications {
 	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "authentication_attempts",
 		Help: "[ALPHA] Counter of authenticated attempts.",
@@ -40,7 +40,7 @@ func newAuthnMetrics(reg prometheus.Registerer) *authnMetrics {
 		Help:    "[ALPHA] Authentication duration in seconds broken out by result.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 	}, []string{"result"})
-	m := &authnMetrics{users: prometheus.NewCounterVec(prometheus.CounterOpts{
+	m := &Authentications{users: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "authenticated_user_requests",
 		Help: "[ALPHA] Counter of authenticated requests broken out by username.",
 	}, []string{"username"})}
@@ -52,8 +52,8 @@ func newAuthnMetrics(reg prometheus.Registerer) *authnMetrics {
 	return m
 }
 
-// observe counts one authentication.
-func (m *authnMetrics) observe(r *authn.Response, err error, took time.Duration) {
+// Observe counts one authentication.
+func (m *Authentications) Observe(r *authn.Response, err error, took time.Duration) {
 	result := authnSuccess
 	switch {
 	case err != nil:
@@ -68,7 +68,7 @@ func (m *authnMetrics) observe(r *authn.Response, err error, took time.Duration)
 }
 
 // user counts a user by one of few names, so that users cannot fill the memory.
-func (m *authnMetrics) user(name string) {
+func (m *Authentications) user(name string) {
 	switch {
 	case name == "admin", name == "client", name == "kube_proxy", name == "kubelet", name == "system:serviceaccount:kube-system:default":
 		m.users.WithLabelValues(name).Inc()
