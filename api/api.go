@@ -42,6 +42,7 @@ import (
 	"github.com/keelson-io/keelson/api/impersonation"
 	"github.com/keelson-io/keelson/api/metrics"
 	"github.com/keelson-io/keelson/api/program"
+	"github.com/keelson-io/keelson/api/refusal"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/api/zpages"
 	"github.com/keelson-io/keelson/audit"
@@ -114,7 +115,7 @@ type Handler struct {
 	started   time.Time
 
 	impersonator *impersonation.Impersonator
-	refusals     *refusals
+	refusals     *refusal.Log
 
 	kinds kindWatch
 
@@ -153,7 +154,7 @@ func New(c Config) *Handler {
 	h.limits = admit.New(admit.Config{Memory: h.Memory, Shares: h.Memory.Shares(), Flow: h.Flow, Reads: h.MaxReads, Writes: h.MaxWrites,
 		Timeout: h.Timeout, Logger: h.logger})
 	h.metrics = metrics.New(h.Config.Metrics)
-	h.refusals = newRefusals(h.logger)
+	h.refusals = refusal.New(h.logger)
 	h.discovery = discovery.New(h.Kinds.Load)
 	h.openapi = openapi.New(h.Kinds.Load)
 	h.health = health.New(c.Checks, h.logger)

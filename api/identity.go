@@ -22,7 +22,7 @@ func authenticate(q *request) error {
 	}
 	q.h.metrics.Authentications.Observe(response, err, time.Since(began))
 	if err != nil || response == nil {
-		q.h.refusals.refused(q, err)
+		q.h.refusals.Refused(q.r, err)
 		if errors.Is(err, authn.ErrSpace) {
 			q.warn(authn.ErrSpace.Error())
 		}

@@ -206,7 +206,7 @@ func tokenReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, erro
 		r.Status = authenticationv1.TokenReviewStatus{}
 		if err != nil {
 			r.Status.Error = err.Error()
-			q.h.refusals.outages(authn.Reasons(err), r.Spec.Token)
+			q.h.refusals.Outages(authn.Reasons(err), r.Spec.Token)
 		}
 		if err != nil || response == nil {
 			return nil

@@ -1,8 +1,11 @@
-package api
+// Package refusal logs why requests were not authenticated: each reason once a minute, so that strangers cannot fill the log. It logs
+// neither a token nor a part of it.
+package refusal
 
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -13,9 +16,6 @@ import (
 	"github.com/keelson-io/keelson/internal/often"
 )
 
-// This file logs why requests were not authenticated: each reason once a minute, so that strangers cannot fill the log. It logs
-// neither a token nor a part of it.
-
 const (
 	reasonBytes = 1024 // of a reason in the log
 	pathBytes   = 256  // of a path in the log
@@ -25,41 +25,41 @@ const (
 	leastToken  = 4    // bytes: shorter words are found in any text
 )
 
-// refusals counts the reasons that are logged.
-type refusals struct {
+// Log logs the reasons, and counts them.
+type Log struct {
 	logger *slog.Logger // logs all that it gets
 
 	mu sync.Mutex
 	by map[string]*often.Counter
 }
 
-// newRefusals returns the log of refusals.
-func newRefusals(logger *slog.Logger) *refusals {
-	return &refusals{logger: often.Unlimited(logger), by: map[string]*often.Counter{}}
+// New returns the log that writes to a logger.
+func New(logger *slog.Logger) *Log {
+	return &Log{logger: often.Unlimited(logger), by: map[string]*often.Counter{}}
 }
 
 // counter returns the counter of an authenticator, or one for all that are too many.
-func (r *refusals) counter(by string) *often.Counter {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.by[by] == nil && len(r.by) >= reasonBys {
+func (l *Log) counter(by string) *often.Counter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.by[by] == nil && len(l.by) >= reasonBys {
 		by = ""
 	}
-	c := r.by[by]
+	c := l.by[by]
 	if c == nil {
 		c = &often.Counter{Kinds: reasonKinds}
-		r.by[by] = c
+		l.by[by] = c
 	}
 	return c
 }
 
 // log logs a message about an authenticator, unless the reason was logged in the last minute. Then it logs at debug level.
-func (r *refusals) log(level slog.Level, message, by, kind string, attrs func() []slog.Attr) {
-	due, repeated, others := r.counter(by).Take(often.WithoutNumbers(kind[:min(len(kind), reasonBytes)]))
+func (l *Log) log(level slog.Level, message, by, kind string, attrs func() []slog.Attr) {
+	due, repeated, others := l.counter(by).Take(often.WithoutNumbers(kind[:min(len(kind), reasonBytes)]))
 	if !due {
 		level = slog.LevelDebug
 	}
-	if !r.logger.Enabled(context.Background(), level) {
+	if !l.logger.Enabled(context.Background(), level) {
 		return
 	}
 	list := attrs()
@@ -69,31 +69,31 @@ func (r *refusals) log(level slog.Level, message, by, kind string, attrs func() 
 	if repeated > 0 {
 		list = append(list, slog.Int("repeated", repeated), slog.Duration("within", time.Minute))
 	}
-	r.logger.LogAttrs(context.Background(), level, message, list...)
+	l.logger.LogAttrs(context.Background(), level, message, list...)
 }
 
-// outages logs the authenticators that could not work, as errors.
-func (r *refusals) outages(reasons []authn.Reason, tokens ...string) {
+// Outages logs the authenticators that could not work, as errors.
+func (l *Log) Outages(reasons []authn.Reason, tokens ...string) {
 	for _, reason := range reasons {
 		if reason.Outage != "" {
-			r.log(slog.LevelError, reason.Outage, "outage "+reason.By, reason.Kind, func() []slog.Attr {
+			l.log(slog.LevelError, reason.Outage, "outage "+reason.By, reason.Kind, func() []slog.Attr {
 				return []slog.Attr{slog.String("error", loggable(reason.Text, reasonBytes, tokens...))}
 			})
 		}
 	}
 }
 
-// refused logs why a request was not authenticated. err is nil if it has no credential.
-func (r *refusals) refused(q *request, err error) {
-	if q.r.Context().Err() != nil {
+// Refused logs why a request was not authenticated. err is nil if it has no credential.
+func (l *Log) Refused(r *http.Request, err error) {
+	if r.Context().Err() != nil {
 		return // the client has gone
 	}
 	if err == nil {
 		err = authn.ErrMissing
 	}
-	tokens := authn.TokensIn(q.r)
+	tokens := authn.TokensIn(r)
 	reasons := authn.Reasons(err)
-	r.outages(reasons, tokens...)
+	l.Outages(reasons, tokens...)
 	var by, kinds, texts []string
 	for _, reason := range reasons {
 		if !slices.Contains(by, reason.By) {
@@ -101,8 +101,8 @@ func (r *refusals) refused(q *request, err error) {
 		}
 		kinds, texts = append(kinds, reason.Kind), append(texts, reason.Text)
 	}
-	r.log(slog.LevelWarn, "Unable to authenticate the request", strings.Join(by, ", "), strings.Join(kinds, "; "), func() []slog.Attr {
-		return []slog.Attr{slog.String("path", loggable(q.path, pathBytes, tokens...)), slog.String("client", q.r.RemoteAddr),
+	l.log(slog.LevelWarn, "Unable to authenticate the request", strings.Join(by, ", "), strings.Join(kinds, "; "), func() []slog.Attr {
+		return []slog.Attr{slog.String("path", loggable(r.URL.Path, pathBytes, tokens...)), slog.String("client", r.RemoteAddr),
 			slog.String("error", loggable(strings.Join(texts, "; "), reasonBytes, tokens...))}
 	})
 }

@@ -1,4 +1,4 @@
-package api
+package refusal
 
 import (
 	"bytes"
@@ -16,21 +16,22 @@ import (
 )
 
 // refuse logs one refused request.
-func refuse(t *testing.T, r *refusals, path, header string, err error) {
+func refuse(t *testing.T, l *Log, path, header string, err error) {
 	req, bad := http.NewRequestWithContext(t.Context(), "GET", "/", nil)
 	if bad != nil {
 		t.Fatal(bad)
 	}
+	req.URL.Path = path
 	req.RemoteAddr = "192.0.2.1:9"
 	req.Header.Set("Authorization", header)
-	r.refused(&request{r: req, info: info{path: path}}, err)
+	l.Refused(req, err)
 }
 
 // TestRefusals holds that a reason is logged once a minute with the number of repetitions, and that an outage is an error.
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		r := newRefusals(slog.New(often.New(slog.NewTextHandler(&log, nil))))
+		r := New(slog.New(often.New(slog.NewTextHandler(&log, nil))))
 		logged := func() string { defer log.Reset(); return log.String() }
 		bad := authn.Refused("issuer https://a", errors.New("oidc: email not verified"))
 		refuse(t, r, "/api", "Bearer x", bad)
@@ -66,7 +67,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		all := slog.New(often.New(slog.NewTextHandler(&log, nil)))
-		r := newRefusals(all)
+		r := New(all)
 		letters := func(n int) string {
 			return strings.Map(func(c rune) rune { return 'a' + c - '0' }, fmt.Sprint(n))
 		}
@@ -110,7 +111,7 @@ func TestNoTokenInTheLog(t *testing.T) {
 		{"Bearer other", "/", "a\nb\x1b[31m\u202e\xff", "a\ufffdb\ufffd[31m\ufffd\ufffd"},
 	} {
 		var log bytes.Buffer
-		refuse(t, newRefusals(slog.New(slog.NewJSONHandler(&log, nil))), row.path, row.header, errors.New(row.text))
+		refuse(t, New(slog.New(slog.NewJSONHandler(&log, nil))), row.path, row.header, errors.New(row.text))
 		if got := log.String(); !strings.Contains(got, `"error":"`+row.want+`"`) || strings.Contains(got, token) {
 			t.Errorf("%.60s: got %.300s, want %s", row.text, got, row.want)
 		}
