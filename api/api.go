@@ -43,6 +43,7 @@ import (
 	"github.com/keelson-io/keelson/api/metrics"
 	"github.com/keelson-io/keelson/api/program"
 	"github.com/keelson-io/keelson/api/refusal"
+	"github.com/keelson-io/keelson/api/served"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/api/zpages"
 	"github.com/keelson-io/keelson/audit"
@@ -117,7 +118,7 @@ type Handler struct {
 	impersonator *impersonation.Impersonator
 	refusals     *refusal.Log
 
-	kinds kindWatch
+	served *served.Kinds
 
 	limits  *admit.Limits
 	refused atomic.Int32 // refused requests that wait for the end of their bodies
@@ -160,8 +161,8 @@ func New(c Config) *Handler {
 	h.health = health.New(c.Checks, h.logger)
 	h.version, h.started = c.Version.JSON(), time.Now()
 	h.impersonator = impersonation.New(impersonation.Config{Authz: h.Authz, Forbidden: (*authz.Attributes).Forbidden, Metrics: h.Config.Metrics})
-	h.kinds.load, h.kinds.changed = h.Kinds.Load, h.Kinds.Changed
-	go h.kinds.run(h.stopping, h.logger)
+	h.served = served.New(h.Kinds.Load, h.Kinds.Changed)
+	go h.served.Run(h.stopping, h.logger)
 	return h
 }
 

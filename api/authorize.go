@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/status"
 )

@@ -208,7 +208,7 @@ func (w *watcher) run() error {
 	defer cancel()
 	// A watch ends with its client, with the server, and with the version that it reads.
 	defer context.AfterFunc(q.h.stopping, cancel)()
-	defer context.AfterFunc(q.h.kinds.served(q.kind), cancel)()
+	defer context.AfterFunc(q.h.served.Context(q.kind), cancel)()
 	defer context.AfterFunc(ctx, cut.EndNow)()
 	w.out.Room = q.room(ctx)
 	w.start()
