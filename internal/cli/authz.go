@@ -111,10 +111,10 @@ somebody denies or nobody has an opinion makes no difference: it is a refusal.`
 
 func (o *authzOptions) run(cmd *cobra.Command) error {
 	if o.output != "text" && o.output != "json" {
-		return &usageError{fmt.Errorf("--output: got %q, want text or json", o.output)}
+		return usageErrorOf(fmt.Errorf("--output: got %q, want text or json", o.output))
 	}
 	if len(o.requests)+len(o.audit) == 0 {
-		return &usageError{errors.New("authz: no request named: give files with --request, or --audit-log")}
+		return usageErrorOf(errors.New("authz: no request named: give files with --request, or --audit-log"))
 	}
 	asked, err := o.questions(cmd.InOrStdin())
 	if err != nil {

@@ -55,7 +55,7 @@ are searched. "*" stands for all resources or verbs. Other objects in the files 
 			"keelson help authz check, keelson help authz explain"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 && len(args) != 3 {
-				return &usageError{fmt.Errorf("authz can: got %d arguments, want VERB and RESOURCE, such as: delete widgets", len(args))}
+				return usageErrorOf(fmt.Errorf("authz can: got %d arguments, want VERB and RESOURCE, such as: delete widgets", len(args)))
 			}
 			return nil
 		},
@@ -79,7 +79,7 @@ are searched. "*" stands for all resources or verbs. Other objects in the files 
 // run decides about the request and prints the answer.
 func (o *canOptions) run(cmd *cobra.Command, args []string) error {
 	if o.output != "text" && o.output != "json" {
-		return &usageError{fmt.Errorf("--output: got %q, want text or json", o.output)}
+		return usageErrorOf(fmt.Errorf("--output: got %q, want text or json", o.output))
 	}
 	user, err := o.user()
 	if err != nil {
@@ -118,7 +118,7 @@ func (o *canOptions) run(cmd *cobra.Command, args []string) error {
 // user returns the user of the request, with the groups that every user has.
 func (o *canOptions) user() (*authn.User, error) {
 	if o.as.name == "" {
-		return nil, &usageError{errors.New("authz can: no user named: add --as jane")}
+		return nil, usageErrorOf(errors.New("authz can: no user named: add --as jane"))
 	}
 	u, err := o.as.user()
 	if err != nil {
@@ -128,7 +128,7 @@ func (o *canOptions) user() (*authn.User, error) {
 	if rest, ok := strings.CutPrefix(u.Name, "system:serviceaccount:"); ok {
 		namespace, name, ok := strings.Cut(rest, ":")
 		if !ok || namespace == "" || name == "" {
-			return nil, &usageError{fmt.Errorf("--as: got %q, want system:serviceaccount:NAMESPACE:NAME", u.Name)}
+			return nil, usageErrorOf(fmt.Errorf("--as: got %q, want system:serviceaccount:NAMESPACE:NAME", u.Name))
 		}
 		out.Groups = append(out.Groups, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
 	}
@@ -145,7 +145,7 @@ func (o *canOptions) request(args []string, user *authn.User, docs []manifest.Do
 	a := &authz.Attributes{User: user, Verb: strings.ToLower(args[0]), Trace: &authz.Trace{Full: true}}
 	if strings.HasPrefix(args[1], "/") {
 		if len(args) == 3 || o.subresource != "" {
-			return nil, &usageError{fmt.Errorf("authz can: the path %s has no name and no subresource", args[1])}
+			return nil, usageErrorOf(fmt.Errorf("authz can: the path %s has no name and no subresource", args[1]))
 		}
 		a.Path = args[1]
 		return a, nil
@@ -160,7 +160,7 @@ func (o *canOptions) request(args []string, user *authn.User, docs []manifest.Do
 	a.Name = rest
 	if len(args) == 3 {
 		if a.Name != "" {
-			return nil, &usageError{fmt.Errorf("authz can: the object is named twice, %q and %q", a.Name, args[2])}
+			return nil, usageErrorOf(fmt.Errorf("authz can: the object is named twice, %q and %q", a.Name, args[2]))
 		}
 		a.Name = args[2]
 	}
@@ -261,7 +261,7 @@ func (o *canOptions) locate(a *authz.Attributes, hasGroup bool, docs []manifest.
 			all = append(all, a.Resource+"."+group)
 		}
 		slices.Sort(all)
-		return 0, &usageError{fmt.Errorf("authz can: several groups have %s: write %s", a.Resource, strings.Join(all, " or "))}
+		return 0, usageErrorOf(fmt.Errorf("authz can: several groups have %s: write %s", a.Resource, strings.Join(all, " or ")))
 	case hasGroup:
 		return anyScope, nil
 	}

@@ -102,7 +102,7 @@ func (o *convertOptions) checkFlags(args []string) error {
 		err = o.serve.check()
 	}
 	if err != nil {
-		return &usageError{err}
+		return usageErrorOf(err)
 	}
 	return onceStdin(o.files, args)
 }

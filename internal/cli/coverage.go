@@ -35,12 +35,12 @@ func (o *coverageOptions) enabled() bool { return o.on || len(o.out) > 0 || o.le
 // check refuses flags that are malformed.
 func (o *coverageOptions) check() error {
 	if !(o.least >= 0 && o.least <= 100) {
-		return &usageError{fmt.Errorf("--coverage-min: got %v, want a percentage from 0 to 100", o.least)}
+		return usageErrorOf(fmt.Errorf("--coverage-min: got %v, want a percentage from 0 to 100", o.least))
 	}
 	for _, out := range o.out {
 		format, file, ok := strings.Cut(out, "=")
 		if !ok || file == "" || !slices.Contains(coverage.Formats, format) {
-			return &usageError{fmt.Errorf("--coverage-out: got %q, want FORMAT=FILE with the format %s", out, strings.Join(coverage.Formats, ", "))}
+			return usageErrorOf(fmt.Errorf("--coverage-out: got %q, want FORMAT=FILE with the format %s", out, strings.Join(coverage.Formats, ", ")))
 		}
 	}
 	return nil

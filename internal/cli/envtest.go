@@ -189,7 +189,7 @@ member and listens at --listen-client-urls, without encryption.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u, err := url.Parse(client)
 			if err != nil || u.Scheme != "http" || u.Host == "" {
-				return &usageError{fmt.Errorf("--listen-client-urls: got %q, want one URL http://host:port", client)}
+				return usageErrorOf(fmt.Errorf("--listen-client-urls: got %q, want one URL http://host:port", client))
 			}
 			logger, err := newLogger(cmd.ErrOrStderr(), "text", 0)
 			if err != nil {

@@ -26,7 +26,8 @@ type escaper struct {
 	buf    bytes.Buffer
 }
 
-func newEscaper(to io.Writer) *escaper { return &escaper{to: to, mark: rand.Text()} }
+// newEscaper returns an escaper, which painter, documents and terminalOf know.
+func newEscaper(to io.Writer) io.Writer { return &escaper{to: to, mark: rand.Text()} }
 
 // Write implements [io.Writer].
 func (e *escaper) Write(p []byte) (int, error) { return e.write(p, true) }

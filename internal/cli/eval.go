@@ -84,7 +84,7 @@ In scripts, lines that begin with // are comments.`,
 			"keelson help lint, keelson help validate"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return &usageError{fmt.Errorf("eval: got %d arguments, want one expression", len(args))}
+				return usageErrorOf(fmt.Errorf("eval: got %d arguments, want one expression", len(args)))
 			}
 			return nil
 		},
@@ -133,7 +133,7 @@ type evaluation struct {
 // evaluate prints the value of an expression. If the expression fails, it returns the failure.
 func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, out io.Writer) error {
 	if !slices.Contains([]string{"text", "json"}, o.output) {
-		return &usageError{fmt.Errorf("--output: got %q, want text or json", o.output)}
+		return usageErrorOf(fmt.Errorf("--output: got %q, want text or json", o.output))
 	}
 	if err := onceStdin([]string{o.schema, o.data, o.oldData}, o.givenFiles()); err != nil {
 		return err
@@ -142,7 +142,7 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 		return err
 	}
 	if o.sql == "" && (o.indexes != "" || len(o.sqlColumns) > 0) {
-		return &usageError{errors.New("--indexes, --sql-column: want --sql, which says for which database")}
+		return usageErrorOf(errors.New("--indexes, --sql-column: want --sql, which says for which database"))
 	}
 	if o.sql != "" {
 		return o.printSQL(expr, stdin, out)
@@ -159,7 +159,7 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 	for _, text := range o.unknown {
 		p, err := language.Pattern(text)
 		if err != nil {
-			return &usageError{err}
+			return usageErrorOf(err)
 		}
 		unknown = append(unknown, p)
 	}
@@ -196,7 +196,7 @@ func (o evalOptions) addExplanation(ctx context.Context, x *cel.Expression, vars
 	case !o.explain:
 		return nil
 	case len(o.unknown) > 0:
-		return &usageError{errors.New("--explain: with --unknown, eval prints the parts on which the result depends; use one of the two")}
+		return usageErrorOf(errors.New("--explain: with --unknown, eval prints the parts on which the result depends; use one of the two"))
 	}
 	e, err := x.Explainer()
 	if err != nil {
@@ -347,35 +347,16 @@ func (o evalOptions) language(stdin io.Reader) (*cel.Language, *dataSchema, erro
 		}
 		env, err := cel.NewEnv(cel.EnvOptions{Version: lo.Kubernetes})
 		if err != nil {
-			return nil, nil, &usageError{fmt.Errorf("--kubernetes: %w", err)}
+			return nil, nil, usageErrorOf(fmt.Errorf("--kubernetes: %w", err))
 		}
 		data.rules = env.Types()
 	}
 	lo.Variables = slices.Concat(data.variables(), o.otherVariables())
 	l, err := cel.NewLanguage(lo)
 	if err != nil && o.kubernetes != "" {
-		err = &usageError{fmt.Errorf("--kubernetes: %w", err)}
+		err = usageErrorOf(fmt.Errorf("--kubernetes: %w", err))
 	}
 	return l, data, err
-}
-
-// readOne returns the only document of a file.
-func readOne(file string, stdin io.Reader) ([]byte, error) {
-	docs, err := manifest.Read([]string{file}, stdin)
-	if err != nil {
-		return nil, err
-	}
-	name := file
-	if file == "-" {
-		name = "standard input"
-	}
-	switch len(docs) {
-	case 0:
-		return nil, fmt.Errorf("%s: there is nothing in it", name)
-	case 1:
-		return docs[0].JSON, docs[0].Err
-	}
-	return nil, fmt.Errorf("%s: got %d documents, want one", name, len(docs))
 }
 
 // readSchema reads a schema, or that of a version of a definition.
@@ -383,7 +364,7 @@ func readSchema(text []byte, version string) (*dataSchema, error) {
 	var head struct{ Kind string }
 	if err := json.Unmarshal(text, &head); err != nil || head.Kind != "CustomResourceDefinition" {
 		if version != "" {
-			return nil, &usageError{errors.New("--schema-version: the schema is no CustomResourceDefinition")}
+			return nil, usageErrorOf(errors.New("--schema-version: the schema is no CustomResourceDefinition"))
 		}
 		if head.Kind != "" {
 			return nil, fmt.Errorf("got an object of kind %s, want a CustomResourceDefinition or a schema", head.Kind)

@@ -51,7 +51,7 @@ A pasted expression becomes one line: Enter evaluates it.
 // openSession prepares a session.
 func openSession(o evalOptions, stdin io.Reader) (*session, error) {
 	if err := onceStdin([]string{"-", o.schema, o.data, o.oldData}); err != nil {
-		return nil, &usageError{errors.New("eval: without an expression, standard input is read for them, not for data")}
+		return nil, usageErrorOf(errors.New("eval: without an expression, standard input is read for them, not for data"))
 	}
 	s := &session{o: o}
 	var err error
@@ -63,7 +63,7 @@ func openSession(o evalOptions, stdin io.Reader) (*session, error) {
 	}
 	for _, text := range o.unknown {
 		if err := s.mark(text); err != nil {
-			return nil, &usageError{err}
+			return nil, usageErrorOf(err)
 		}
 	}
 	return s, nil

@@ -42,9 +42,9 @@ type sqlRefusal struct {
 func (o *evalOptions) printSQL(expr string, stdin io.Reader, out io.Writer) error {
 	switch {
 	case !slices.Contains(sql.Dialects(), o.sql):
-		return &usageError{fmt.Errorf("--sql: got %q, want %s", o.sql, strings.Join(sql.Dialects(), " or "))}
+		return usageErrorOf(fmt.Errorf("--sql: got %q, want %s", o.sql, strings.Join(sql.Dialects(), " or ")))
 	case o.data != "" || o.oldData != "" || len(o.unknown) > 0:
-		return &usageError{errors.New("--sql: the expression is not evaluated; leave out --data, --old-data and --unknown")}
+		return usageErrorOf(errors.New("--sql: the expression is not evaluated; leave out --data, --old-data and --unknown"))
 	}
 	language, _, err := o.language(stdin)
 	if err != nil {
@@ -143,7 +143,7 @@ func (o *evalOptions) constants(stdin io.Reader) (map[string]any, error) {
 		case cel.KindNull, cel.KindBool, cel.KindInt, cel.KindDouble, cel.KindString:
 			values[name] = v.Go()
 		default:
-			return nil, &usageError{fmt.Errorf("--var %s: with --sql, only a scalar is a value; write --var %[1]s if the rows have it in a column, and --sql-column %[1]s=COLUMN if the column has another name", name)}
+			return nil, usageErrorOf(fmt.Errorf("--var %s: with --sql, only a scalar is a value; write --var %[1]s if the rows have it in a column, and --sql-column %[1]s=COLUMN if the column has another name", name))
 		}
 	}
 	return values, nil

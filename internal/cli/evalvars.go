@@ -27,15 +27,15 @@ func (o evalOptions) checkGiven() error {
 		name, _, ok := strings.Cut(given, "=")
 		switch {
 		case !ok && o.sql == "" || identifier.FindString(name) != name || name == "":
-			return &usageError{fmt.Errorf("--var: got %q, want NAME=FILE or NAME=VALUE, such as object=deployment.yaml or limit=5", given)}
+			return usageErrorOf(fmt.Errorf("--var: got %q, want NAME=FILE or NAME=VALUE, such as object=deployment.yaml or limit=5", given))
 		case name == "self":
-			return &usageError{errors.New("--var self: --data names the file with self")}
+			return usageErrorOf(errors.New("--var self: --data names the file with self"))
 		case name == "oldSelf":
-			return &usageError{errors.New("--var oldSelf: --old-data names the file with oldSelf")}
+			return usageErrorOf(errors.New("--var oldSelf: --old-data names the file with oldSelf"))
 		case o.schema != "":
-			return &usageError{fmt.Errorf("--var %s: a validation rule, as --schema says, has only self and oldSelf", name)}
+			return usageErrorOf(fmt.Errorf("--var %s: a validation rule, as --schema says, has only self and oldSelf", name))
 		case slices.Contains(seen, name):
-			return &usageError{fmt.Errorf("--var %s: given twice", name)}
+			return usageErrorOf(fmt.Errorf("--var %s: given twice", name))
 		}
 		seen = append(seen, name)
 	}

@@ -85,13 +85,13 @@ then fails after it has written all others.`,
 func (o *exportOptions) check(paths []string) error {
 	switch isServer := len(paths) == 0 && o.snapshot == ""; {
 	case o.to == "":
-		return &usageError{errors.New("export: no database is named: --to sqlite://FILE")}
+		return usageErrorOf(errors.New("export: no database is named: --to sqlite://FILE"))
 	case len(paths) > 0 && o.snapshot != "":
-		return &usageError{fmt.Errorf("export: got %q and --snapshot, want one source", paths[0])}
+		return usageErrorOf(fmt.Errorf("export: got %q and --snapshot, want one source", paths[0]))
 	case !isServer && o.follow:
-		return &usageError{errors.New("--follow: only a server has changes to follow; leave out OBJECT and --snapshot")}
+		return usageErrorOf(errors.New("--follow: only a server has changes to follow; leave out OBJECT and --snapshot"))
 	case !isServer && (o.kubeconfig != "" || o.context != ""):
-		return &usageError{errors.New("export: got a server and another source, want one source")}
+		return usageErrorOf(errors.New("export: got a server and another source, want one source"))
 	}
 	return onceStdin(paths)
 }
@@ -165,7 +165,7 @@ func (e *export) source(cmd *cobra.Command, paths []string) (func() error, error
 	}
 	read := manifest.Options{Exclude: e.exclude, ObjectsOnly: true}
 	if err := read.Check(); err != nil {
-		return nil, &usageError{fmt.Errorf("--exclude: %w", err)}
+		return nil, usageErrorOf(fmt.Errorf("--exclude: %w", err))
 	}
 	in, err := read.Read(paths, cmd.InOrStdin())
 	if err != nil {

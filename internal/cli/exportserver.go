@@ -33,7 +33,7 @@ func (e *export) openServer() (func() error, error) {
 	rules.ExplicitPath = e.kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: e.context}).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, &usageError{errors.New("export: no source is named: give OBJECT, --snapshot, or the kubeconfig of a server with --kubeconfig or KUBECONFIG")}
+		return nil, usageErrorOf(errors.New("export: no source is named: give OBJECT, --snapshot, or the kubeconfig of a server with --kubeconfig or KUBECONFIG"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("finding the server: %w", err)

@@ -42,7 +42,7 @@ func memoryLimit(cmd *cobra.Command) (int64, error) {
 	}
 	limit, err := memory.ParseLimit(given)
 	if err != nil {
-		return 0, &usageError{fmt.Errorf("--%s: %w", memoryLimitFlag, err)}
+		return 0, usageErrorOf(fmt.Errorf("--%s: %w", memoryLimitFlag, err))
 	}
 	if given == "" {
 		limit = limit / 3 * 2 // of three quarters

@@ -41,13 +41,13 @@ The administrator's kubeconfig gives all permissions: keep it secret.`,
 				return fmt.Errorf("%s: no server has written its kubeconfig there: %w", dir, err)
 			}
 			if u, err := url.Parse(address); address != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
-				return &usageError{fmt.Errorf("--server: got %q, want a URL such as https://keelson.example.com:6443", address)}
+				return usageErrorOf(fmt.Errorf("--server: got %q, want a URL such as https://keelson.example.com:6443", address))
 			}
 			switch {
 			case user.name == "" && (len(user.groups) > 0 || user.expires != 0):
-				return &usageError{errors.New("--group and --expires are for the user that --user names, and it names none")}
+				return usageErrorOf(errors.New("--group and --expires are for the user that --user names, and it names none"))
 			case user.expires != 0 && user.expires < 10*time.Minute:
-				return &usageError{fmt.Errorf("--expires: got %v, want at least 10m", user.expires)}
+				return usageErrorOf(fmt.Errorf("--expires: got %v, want at least 10m", user.expires))
 			case user.name != "":
 				if config, err = kubeconfigFor(cmd.Context(), config, user); err != nil {
 					return err

@@ -26,7 +26,7 @@ func (f *releaseFlag) releases(cmd *cobra.Command) ([]kubernetes.Release, error)
 	}
 	releases, err := kubernetes.ParseReleases(f.list)
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("--kubernetes: %w", err)}
+		return nil, usageErrorOf(fmt.Errorf("--kubernetes: %w", err))
 	}
 	return releases, nil
 }

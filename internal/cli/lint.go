@@ -118,14 +118,14 @@ func runLint(cmd *cobra.Command, o lintOptions, paths []string) error {
 		o.output = known.Output
 	}
 	if !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.output) {
-		return &usageError{fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output)}
+		return usageErrorOf(fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output))
 	}
 	if err := onceStdin(paths, o.old); err != nil {
 		return err
 	}
 	files := manifest.Options{Exclude: slices.Concat(known.Exclude, o.exclude), ObjectsOnly: true}
 	if err := files.Check(); err != nil {
-		return &usageError{fmt.Errorf("--exclude: %w", err)}
+		return usageErrorOf(fmt.Errorf("--exclude: %w", err))
 	}
 	olds, err := readOld(ctx, o.old, files, stdin)
 	if err != nil {
@@ -282,7 +282,7 @@ func readOld(ctx context.Context, sources []string, files manifest.Options, stdi
 	var all []manifest.Document
 	for _, source := range sources {
 		if crdsource.IsCatalogue(source) {
-			return nil, &usageError{fmt.Errorf("--old: %s is a catalogue: name a file, folder, URL or git revision", source)}
+			return nil, usageErrorOf(fmt.Errorf("--old: %s is a catalogue: name a file, folder, URL or git revision", source))
 		}
 		docs, err := r.Read(ctx, source)
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 // filter drops are left alone.
 func fixFiles(ctx context.Context, paths []string, files manifest.Options, filter *settings.Filter, notes io.Writer) error {
 	if slices.Contains(paths, "-") {
-		return &usageError{errors.New("--fix edits files, and standard input is none")}
+		return usageErrorOf(errors.New("--fix edits files, and standard input is none"))
 	}
 	in, err := files.Read(paths, nil)
 	if err != nil {

@@ -164,17 +164,6 @@ func printList(b *strings.Builder, findings []lint.Finding, paint func(code, tex
 	}
 }
 
-// indent inserts a prefix before every non-empty line but the first.
-func indent(text, prefix string) string {
-	lines := strings.Split(text, "\n")
-	for i := 1; i < len(lines); i++ {
-		if lines[i] != "" {
-			lines[i] = prefix + lines[i]
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
 // blanks returns white space as wide as the first n characters of a text. Tabs stay tabs.
 func blanks(text string, n int) string {
 	var b strings.Builder
@@ -277,13 +266,6 @@ func table(rows [][]string, numbers int) []string {
 		lines = append(lines, b.String())
 	}
 	return lines
-}
-
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // number formats a number with commas. An estimate without a bound is a word.

@@ -19,11 +19,11 @@ import (
 func runMutations(ctx context.Context, o suiteOptions, args []string, out, notes io.Writer) (err error) {
 	switch {
 	case o.output != "text" && o.output != "json":
-		return &usageError{fmt.Errorf("--mutate: got -o %s, want text or json", o.output)}
+		return usageErrorOf(fmt.Errorf("--mutate: got -o %s, want text or json", o.output))
 	case o.update || o.run != "" || o.coverage.enabled():
-		return &usageError{errors.New("--mutate runs all cases again and again: got --update, --run or --coverage with it")}
+		return usageErrorOf(errors.New("--mutate runs all cases again and again: got --update, --run or --coverage with it"))
 	case o.mutateLimit < 1:
-		return &usageError{fmt.Errorf("--mutate-limit: got %d, want at least 1", o.mutateLimit)}
+		return usageErrorOf(fmt.Errorf("--mutate-limit: got %d, want at least 1", o.mutateLimit))
 	}
 	files, err := suiteFiles(args)
 	if err != nil {

@@ -3,9 +3,7 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/jsondoc"
@@ -58,7 +55,7 @@ test".`,
 // normalize prints every object. It stops at the first that cannot be read.
 func normalize(ctx context.Context, o normalizeOptions, objects []string, stdin io.Reader, out, notes io.Writer) error {
 	if !slices.Contains([]string{"yaml", "json"}, o.output) {
-		return &usageError{fmt.Errorf("--output: got %q, want yaml or json", o.output)}
+		return usageErrorOf(fmt.Errorf("--output: got %q, want yaml or json", o.output))
 	}
 	if err := onceStdin(objects, o.definitions); err != nil {
 		return err
@@ -170,26 +167,4 @@ func nulls(text []byte, object jsondoc.Value, strict []jsondoc.StrictError) []st
 	}
 	walk("", source.Root(), object)
 	return notes
-}
-
-// printObject writes an object. more is true unless it is the first one.
-func printObject(out io.Writer, format string, more bool, object []byte) error {
-	var b bytes.Buffer
-	if format == "json" {
-		if err := json.Indent(&b, object, "", "  "); err != nil {
-			return err
-		}
-		b.WriteByte('\n')
-	} else {
-		if more {
-			b.WriteString("---\n")
-		}
-		text, err := yaml.JSONToYAML(object)
-		if err != nil {
-			return err
-		}
-		b.Write(text)
-	}
-	_, err := documents(out).Write(b.Bytes())
-	return err
 }

@@ -62,9 +62,9 @@ as on a server; transition rules do not apply. All objects of the kind are read.
 			case !o.violations:
 				return oneExpression(cmd, args)
 			case len(args) > 0:
-				return &usageError{errors.New("query: got an expression and --violations, want one of them")}
+				return usageErrorOf(errors.New("query: got an expression and --violations, want one of them"))
 			case o.definition == "":
-				return &usageError{errors.New("--violations: the CustomResourceDefinition is missing; -f names its file")}
+				return usageErrorOf(errors.New("--violations: the CustomResourceDefinition is missing; -f names its file"))
 			}
 			return nil
 		},
@@ -85,7 +85,7 @@ as on a server; transition rules do not apply. All objects of the kind are read.
 // oneExpression requires one argument.
 func oneExpression(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return &usageError{fmt.Errorf("%s: got %s, want one expression", nameOf(cmd), plural(len(args), "argument"))}
+		return usageErrorOf(fmt.Errorf("%s: got %s, want one expression", nameOf(cmd), plural(len(args), "argument")))
 	}
 	return nil
 }
@@ -94,9 +94,9 @@ func oneExpression(cmd *cobra.Command, args []string) error {
 func (o *queryOptions) run(cmd *cobra.Command, expr string) error {
 	switch {
 	case o.db == "":
-		return &usageError{errors.New("query: no database is named: --db sqlite://FILE")}
+		return usageErrorOf(errors.New("query: no database is named: --db sqlite://FILE"))
 	case !slices.Contains([]string{"name", "yaml", "json"}, o.output):
-		return &usageError{fmt.Errorf("--output: got %q, want name, yaml or json", o.output)}
+		return usageErrorOf(fmt.Errorf("--output: got %q, want name, yaml or json", o.output))
 	}
 	ctx, out, notes := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	var definition *apiextv1.CustomResourceDefinition
@@ -173,7 +173,7 @@ func (o *queryOptions) tables(ctx context.Context, db *atrest.Database, definiti
 	case len(found) == 0:
 		return nil, fmt.Errorf("%s: no kind %s; it has %s", o.db, want, strings.Join(names, ", "))
 	case len(found) > 1:
-		return nil, &usageError{fmt.Errorf("--kind: %s is in the groups %q and %q; want one, such as %s", o.kind, found[0].Group, found[1].Group, found[0].Kind)}
+		return nil, usageErrorOf(fmt.Errorf("--kind: %s is in the groups %q and %q; want one, such as %s", o.kind, found[0].Group, found[1].Group, found[0].Kind))
 	}
 	return found, nil
 }

@@ -38,7 +38,7 @@ type violationCause struct {
 // number.
 func (q *query) findViolations(ctx context.Context, t *atrest.Table, definition *apiextv1.CustomResourceDefinition) error {
 	if q.output == "yaml" {
-		return &usageError{fmt.Errorf("--output: got yaml, want name or json with --violations")}
+		return usageErrorOf(fmt.Errorf("--output: got yaml, want name or json with --violations"))
 	}
 	crd.Default(definition)
 	if errs := crd.Validate(definition); len(errs) > 0 {

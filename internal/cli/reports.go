@@ -4,7 +4,6 @@ package cli
 
 import (
 	"encoding/json"
-	"io"
 	"time"
 
 	"github.com/keelson-io/keelson/coverage"
@@ -13,15 +12,6 @@ import (
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/suite"
 )
-
-// envelope identifies the JSON that a command prints. Fields may be added to a version; none changes
-// its meaning or disappears.
-type envelope struct {
-	APIVersion string `json:"apiVersion"` // cli.keelson.io/v1
-	Kind       string `json:"kind"`       // of the document, such as ValidateReport
-}
-
-func envelopeOf(kind string) envelope { return envelope{"cli.keelson.io/v1", kind} }
 
 // validateReport is what keelson validate -o json prints.
 type validateReport struct {
@@ -131,12 +121,4 @@ type snapshotStatus struct {
 	Revision  int64          `json:"revision"`
 	Objects   int            `json:"objects"`
 	Resources []snapshotPart `json:"resources"`
-}
-
-// printJSON prints a document on several lines.
-func printJSON(out io.Writer, v any) error {
-	enc := json.NewEncoder(documents(out))
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }

@@ -7,7 +7,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -58,8 +57,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string, in io.Read
 	if text := err.Error(); text != "" {
 		fmt.Fprintln(errs, "keelson: "+text)
 	}
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if isUsageError(err) {
 		if cmd.Name() == "help" {
 			cmd = cmd.Root()
 		}
@@ -91,7 +89,7 @@ another terminal, and talk to the server:
 	root.Annotations = page("all is well", "the command says no, or could not do its work", "keelson help COMMAND")
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if cmd.Annotations[exitStatus] == "" {
+		if ExitStatus(cmd) == "" {
 			usual(cmd, args)
 			return
 		}
@@ -114,3 +112,22 @@ another terminal, and talk to the server:
 // Command returns the root command with all others, for programs that write documentation about
 // them.
 func Command() *cobra.Command { return newRootCommand() }
+
+// newHelpCommand returns keelson help. It reports an error for an unknown command.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				if about == nil {
+					about = cmd.Root()
+				}
+				return onlyCommands(about, append(rest, args...))
+			}
+			about.InitDefaultHelpFlag() // cobra adds this flag when a command runs
+			return about.Help()
+		},
+	}
+}

@@ -67,24 +67,24 @@ Flags have kube-apiserver's names.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := newLogger(cmd.ErrOrStderr(), format, verbosity)
 			if err != nil {
-				return &usageError{err}
+				return usageErrorOf(err)
 			}
 			c.Logger = logger
 			if err := authentication.apply(cmd, &c.Authentication); err != nil {
-				return &usageError{err}
+				return usageErrorOf(err)
 			}
 			c.Authorization.LegacySet = slices.ContainsFunc([]string{"authorization-mode", "authorization-webhook-config-file", "authorization-webhook-version",
 				"authorization-webhook-cache-authorized-ttl", "authorization-webhook-cache-unauthorized-ttl"}, cmd.Flags().Changed)
 			c.MinRequestTimeout = time.Duration(minimum) * time.Second
 			if err := checkServeFlags(&c, minimum); err != nil {
-				return &usageError{err}
+				return usageErrorOf(err)
 			}
 			if c.MemoryLimit, err = memory.ParseLimit(memoryLimit); err != nil {
-				return &usageError{fmt.Errorf("--memory-limit: %w", err)}
+				return usageErrorOf(fmt.Errorf("--memory-limit: %w", err))
 			}
 			if adjust != nil {
 				if err := adjust(cmd, &c); err != nil {
-					return &usageError{err}
+					return usageErrorOf(err)
 				}
 			}
 			c.Flags = map[string]string{}
@@ -237,3 +237,27 @@ func (o off) Set(text string) error {
 
 // Type implements pflag.Value.
 func (off) Type() string { return "bool" }
+
+// serverFlagError is flagError for the server. For flags of kube-apiserver that Keelson lacks, it
+// adds advice.
+func serverFlagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		name := unknown.GetSpecifiedName()
+		text := instead[name]
+		if text == "" && slices.Contains(withoutEffect, name) {
+			text = "is a flag of kube-apiserver about what keelson has not got: leave it out"
+		}
+		if text != "" {
+			err = fmt.Errorf("--%s: %s", name, text)
+		}
+	}
+	return flagError(cmd, err)
+}
+
+// instead maps flags of kube-apiserver that Keelson lacks to advice.
+var instead = map[string]string{
+	"admission-control": "--enable-admission-plugins names plugins",
+	"cert-dir":          "--tls-cert-file and --tls-private-key-file name a certificate; the server's own is in --data-dir",
+	"feature-gates":     "there are no gates: what Kubernetes has on without flags is there, and leave the flag out",
+}

@@ -59,7 +59,7 @@ FILE appears only when the snapshot is complete and its checksum is correct.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
 			if clientcmd.IsEmptyConfig(err) {
-				return &usageError{errors.New("snapshot save: no server is named: give its kubeconfig with --kubeconfig or KUBECONFIG")}
+				return usageErrorOf(errors.New("snapshot save: no server is named: give its kubeconfig with --kubeconfig or KUBECONFIG"))
 			}
 			if err != nil {
 				return fmt.Errorf("finding the server: %w", err)

@@ -32,7 +32,7 @@ The command needs neither a server nor the keys.`,
 		Args:        oneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "text" && format != "json" {
-				return &usageError{fmt.Errorf("snapshot status: -o: got %q, want text or json", format)}
+				return usageErrorOf(fmt.Errorf("snapshot status: -o: got %q, want text or json", format))
 			}
 			inventory, err := etcd.ReadInventory(args[0], encrypt.Describe)
 			if err != nil {

@@ -71,7 +71,7 @@ func (out *definitionSources) readFrom(ctx context.Context, r *crdsource.Reader,
 		if crdsource.IsCatalogue(source) {
 			c, err := r.Catalogue(source)
 			if err != nil {
-				return &usageError{fmt.Errorf("--crd: %w", err)}
+				return usageErrorOf(fmt.Errorf("--crd: %w", err))
 			}
 			out.catalogues = append(out.catalogues, c)
 			continue
@@ -189,7 +189,7 @@ func (s *settingsFlags) load(lint bool) (*settings.Settings, *settings.Filter, e
 		found, err = settings.Find(".", s.trusted)
 	}
 	if err != nil {
-		return nil, nil, &usageError{err}
+		return nil, nil, usageErrorOf(err)
 	}
 	if s.baseline == "" {
 		s.baseline = found.Baseline

@@ -118,14 +118,14 @@ results, and changes nothing else: read the difference before you commit it.
 // runSuites runs suites and prints the results. The error has the number of failed cases.
 func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io.Writer) error {
 	if !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.output) {
-		return &usageError{fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output)}
+		return usageErrorOf(fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output))
 	}
 	if err := o.coverage.check(); err != nil {
 		return err
 	}
 	run, err := regexp.Compile(o.run)
 	if err != nil {
-		return &usageError{fmt.Errorf("--run: %w", err)}
+		return usageErrorOf(fmt.Errorf("--run: %w", err))
 	}
 	files, err := suiteFiles(args)
 	if err != nil {
@@ -215,7 +215,7 @@ func suiteFiles(args []string) ([]string, error) {
 		}
 		if len(files) == 1 && files[0] == a {
 			if a == "-" {
-				return nil, &usageError{errors.New("standard input cannot be a suite: paths in it start at its folder")}
+				return nil, usageErrorOf(errors.New("standard input cannot be a suite: paths in it start at its folder"))
 			}
 			out = append(out, a)
 			continue

@@ -5,7 +5,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +18,15 @@ func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
+// usageErrorOf returns the error of an invalid command line, for which the program ends with 2.
+func usageErrorOf(err error) error { return &usageError{err} }
+
+// isUsageError reports whether an error is that of an invalid command line.
+func isUsageError(err error) bool {
+	_, ok := errors.AsType[*usageError](err)
+	return ok
+}
+
 // flagError converts cobra's error about a flag.
 func flagError(_ *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
@@ -26,31 +34,7 @@ func flagError(_ *cobra.Command, err error) error {
 		f := value.GetFlag()
 		err = fmt.Errorf("--%s: got %q, want %s", f.Name, value.GetValue(), wanted(f.Value.Type(), value.Unwrap()))
 	}
-	return &usageError{err}
-}
-
-// serverFlagError is flagError for the server. For flags of kube-apiserver that Keelson lacks, it
-// adds advice.
-func serverFlagError(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
-		name := unknown.GetSpecifiedName()
-		text := instead[name]
-		if text == "" && slices.Contains(withoutEffect, name) {
-			text = "is a flag of kube-apiserver about what keelson has not got: leave it out"
-		}
-		if text != "" {
-			err = fmt.Errorf("--%s: %s", name, text)
-		}
-	}
-	return flagError(cmd, err)
-}
-
-// instead maps flags of kube-apiserver that Keelson lacks to advice.
-var instead = map[string]string{
-	"admission-control": "--enable-admission-plugins names plugins",
-	"cert-dir":          "--tls-cert-file and --tls-private-key-file name a certificate; the server's own is in --data-dir",
-	"feature-gates":     "there are no gates: what Kubernetes has on without flags is there, and leave the flag out",
+	return usageErrorOf(err)
 }
 
 // wanted returns what a flag's value must be.
@@ -71,7 +55,7 @@ func wanted(kind string, cause error) string {
 // noArguments refuses arguments, for commands with flags only.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &usageError{fmt.Errorf("%s: got %q, want flags only", nameOf(cmd), args[0])}
+		return usageErrorOf(fmt.Errorf("%s: got %q, want flags only", nameOf(cmd), args[0]))
 	}
 	return nil
 }
@@ -85,7 +69,7 @@ func oneArgument(cmd *cobra.Command, args []string) error {
 	case 1:
 		return nil
 	}
-	return &usageError{fmt.Errorf("%s: got %d arguments, want one %s", nameOf(cmd), len(args), what)}
+	return usageErrorOf(fmt.Errorf("%s: got %d arguments, want one %s", nameOf(cmd), len(args), what))
 }
 
 // needArguments requires at least one argument.
@@ -99,7 +83,7 @@ func needArguments(what string) cobra.PositionalArgs {
 }
 
 func noneNamed(cmd *cobra.Command, what string) error {
-	return &usageError{fmt.Errorf("%s: no %s named", nameOf(cmd), what)}
+	return usageErrorOf(fmt.Errorf("%s: no %s named", nameOf(cmd), what))
 }
 
 // nameOf returns the command without the program name, which starts every error.
@@ -119,24 +103,5 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 		text += "; did you mean " + strings.Join(like, " or ") + "?"
 	}
-	return &usageError{errors.New(text)}
-}
-
-// newHelpCommand returns keelson help. It reports an error for an unknown command.
-func newHelpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Help about any command",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			about, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				if about == nil {
-					about = cmd.Root()
-				}
-				return onlyCommands(about, append(rest, args...))
-			}
-			about.InitDefaultHelpFlag() // cobra adds this flag when a command runs
-			return about.Help()
-		},
-	}
+	return usageErrorOf(errors.New(text))
 }

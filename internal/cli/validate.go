@@ -159,7 +159,7 @@ func validate(cmd *cobra.Command, o validateOptions, objects []string) error {
 	}
 	read := manifest.Options{Exclude: o.exclude, ObjectsOnly: true}
 	if err := read.Check(); err != nil {
-		return &usageError{fmt.Errorf("--exclude: %w", err)}
+		return usageErrorOf(fmt.Errorf("--exclude: %w", err))
 	}
 	if v.sources, err = o.sources.read(ctx, read, stdin); err != nil {
 		return err
@@ -426,23 +426,23 @@ func (o validateOptions) check() (*validation, error) {
 	for _, p := range o.ignorePaths {
 		steps := source.Split(p)
 		if len(steps) == 0 {
-			return nil, &usageError{fmt.Errorf("--ignore-path: got %q, want a field such as spec.secret", p)}
+			return nil, usageErrorOf(fmt.Errorf("--ignore-path: got %q, want a field such as spec.secret", p))
 		}
 		v.ignored = append(v.ignored, steps)
 	}
 	switch {
 	case !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.output):
-		return nil, &usageError{fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output)}
+		return nil, usageErrorOf(fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output))
 	case !slices.Contains([]string{"Strict", "Warn", "Ignore"}, o.fieldValidation):
-		return nil, &usageError{fmt.Errorf("--field-validation: got %q, want Strict, Warn or Ignore", o.fieldValidation)}
+		return nil, usageErrorOf(fmt.Errorf("--field-validation: got %q, want Strict, Warn or Ignore", o.fieldValidation))
 	case !slices.Contains([]string{"", offline.Create, offline.Update, offline.Delete}, o.operation):
-		return nil, &usageError{fmt.Errorf("--operation: got %q, want CREATE, UPDATE or DELETE", o.operation)}
+		return nil, usageErrorOf(fmt.Errorf("--operation: got %q, want CREATE, UPDATE or DELETE", o.operation))
 	case !slices.Contains([]string{"", "status"}, o.subresource):
-		return nil, &usageError{fmt.Errorf("--subresource: got %q, want status", o.subresource)}
+		return nil, usageErrorOf(fmt.Errorf("--subresource: got %q, want status", o.subresource))
 	case o.operation == offline.Update && len(o.old) == 0:
-		return nil, &usageError{errors.New("--operation UPDATE: name the objects as they are now with --old")}
+		return nil, usageErrorOf(errors.New("--operation UPDATE: name the objects as they are now with --old"))
 	case o.subresource != "" && len(o.old) == 0:
-		return nil, &usageError{errors.New("--subresource: only updates are made to one; name the objects as they are now with --old")}
+		return nil, usageErrorOf(errors.New("--subresource: only updates are made to one; name the objects as they are now with --old"))
 	}
 	var err error
 	v.user, err = o.as.user()
@@ -459,20 +459,4 @@ func bySubject(docs []manifest.Document, namespace string) (map[offline.Subject]
 		out[offline.SubjectOf(d, namespace)] = &docs[i]
 	}
 	return out, nil
-}
-
-// onceStdin refuses a second "-", because standard input can be read only once.
-func onceStdin(lists ...[]string) error {
-	n := 0
-	for _, l := range lists {
-		for _, p := range l {
-			if p == "-" {
-				n++
-			}
-		}
-	}
-	if n > 1 {
-		return &usageError{errors.New(`"-" (standard input) is named more than once`)}
-	}
-	return nil
 }

@@ -29,7 +29,7 @@ func newVersionCommand() *cobra.Command {
 			case "json":
 				return printJSON(cmd.OutOrStdout(), v)
 			}
-			return &usageError{fmt.Errorf("--output: got %q, want text or json", output)}
+			return usageErrorOf(fmt.Errorf("--output: got %q, want text or json", output))
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "`format`: text or json")

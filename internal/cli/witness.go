@@ -73,10 +73,10 @@ for "keelson test", use "keelson test --init".`,
 // runWitness prints the witnesses. The error has the number of rules without.
 func runWitness(ctx context.Context, o witnessOptions, paths []string, stdin io.Reader, out, notes io.Writer) error {
 	if !slices.Contains([]string{"text", "yaml", "json"}, o.output) {
-		return &usageError{fmt.Errorf("--output: got %q, want text, yaml or json", o.output)}
+		return usageErrorOf(fmt.Errorf("--output: got %q, want text, yaml or json", o.output))
 	}
 	if o.timeout <= 0 {
-		return &usageError{fmt.Errorf("--timeout: got %v, want a positive time", o.timeout)}
+		return usageErrorOf(fmt.Errorf("--timeout: got %v, want a positive time", o.timeout))
 	}
 	definitions, err := readDefinitions(paths, stdin)
 	if err != nil {
@@ -335,7 +335,7 @@ func (o *witnessOptions) printMinimal(ctx context.Context, definitions []sourced
 // initSuite writes a suite for a definition to a file that must not exist, or to out.
 func initSuite(ctx context.Context, args []string, stdin io.Reader, out, notes io.Writer) error {
 	if len(args) > 2 || args[0] == "-" && len(args) > 1 {
-		return &usageError{errors.New("--init: want a file with a definition, and optionally the file of the new suite")}
+		return usageErrorOf(errors.New("--init: want a file with a definition, and optionally the file of the new suite"))
 	}
 	definitions, err := readDefinitions(args[:1], stdin)
 	if err != nil {

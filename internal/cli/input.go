@@ -1,0 +1,46 @@
+// This file reads what a command line names.
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/keelson-io/keelson/internal/manifest"
+)
+
+// onceStdin refuses a second "-", because standard input can be read only once.
+func onceStdin(lists ...[]string) error {
+	n := 0
+	for _, l := range lists {
+		for _, p := range l {
+			if p == "-" {
+				n++
+			}
+		}
+	}
+	if n > 1 {
+		return usageErrorOf(errors.New(`"-" (standard input) is named more than once`))
+	}
+	return nil
+}
+
+// readOne returns the only document of a file.
+func readOne(file string, stdin io.Reader) ([]byte, error) {
+	docs, err := manifest.Read([]string{file}, stdin)
+	if err != nil {
+		return nil, err
+	}
+	name := file
+	if file == "-" {
+		name = "standard input"
+	}
+	switch len(docs) {
+	case 0:
+		return nil, fmt.Errorf("%s: there is nothing in it", name)
+	case 1:
+		return docs[0].JSON, docs[0].Err
+	}
+	return nil, fmt.Errorf("%s: got %d documents, want one", name, len(docs))
+}
