@@ -137,7 +137,8 @@ var arrows = map[string]string{
 	"lint":                   "admission admission/conditions admission/match admission/typecheck cel internal/nearest internal/mistype internal/source jsondoc kind builtin meta schema schema/structural crd kubernetes internal/yamljson",
 	"coverage":               "internal/manifest jsondoc kind schema",
 	"suite":                  "coverage internal/manifest internal/source kind offline schema witness internal/yamljson",
-	"internal/cli":           "coverage audit authn authn/externalsigner authz authz/abac authz/config authz/node authz/partial authz/rbac authz/reload authz/webhook builtin cel cel/sql conversion/declared controller/roles controller/service jsondoc internal/atrest internal/crdsource internal/kubehook internal/manifest internal/memory internal/mistype internal/nearest offline internal/report internal/settings internal/source internal/watchfile kind lint schema schema/structural server status store/encrypt store/encrypt/kms store/etcd suite schema schema/structural crd internal/fastpath witness kubernetes",
+	"internal/cli/command":   "internal/manifest offline",
+	"internal/cli":           "audit authn authn/externalsigner authz authz/abac authz/config authz/node authz/partial authz/rbac authz/reload authz/webhook builtin cel cel/sql controller/roles controller/service conversion/declared coverage crd internal/atrest internal/cli/command internal/crdsource internal/fastpath internal/kubehook internal/manifest internal/memory internal/mistype internal/nearest internal/report internal/settings internal/source internal/watchfile jsondoc kind kubernetes lint offline schema schema/structural server status store/encrypt store/encrypt/kms store/etcd suite witness",
 	"internal/figures":       "",
 	"internal/longruns":      "",
 	"internal/testcrds":      "",
@@ -154,7 +155,7 @@ var arrows = map[string]string{
 	"internal/testapi":       "admission api authn builtin cache jsondoc kind objects store store/mem",
 	"cmd/keelson":            "internal/cli internal/fastpath",
 	"cmd/try":                "",
-	"internal/site":          "internal/cli server store/etcd",
+	"internal/site":          "internal/cli internal/cli/command server store/etcd",
 
 	"admission/noderestriction": "admission authz authz/node jsondoc meta status",
 	"admission/lookup":          "cache kind status",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/authz/partial"
+	"github.com/keelson-io/keelson/internal/cli/command"
 )
 
 // This file has the command "authz".
@@ -41,9 +42,9 @@ The authorizers are those of an AuthorizationConfiguration, or RBAC. Roles and b
 		Example: `  keelson authz can --as jane --rbac roles/ delete widgets -n prod
   keelson authz check --rbac roles/ --request review.yaml
   keelson authz explain --config authz.yaml --rbac roles/ --request review.yaml --answer policy=allow`,
-		Annotations: page("everything asked for is allowed", "something is not allowed, or depends on what a webhook says",
+		Annotations: command.Page("everything asked for is allowed", "something is not allowed, or depends on what a webhook says",
 			"keelson help authz can, keelson help authz check, keelson help authz explain, keelson help serve"),
-		Args: onlyCommands,
+		Args: command.OnlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newAuthzCanCommand(), newAuthzVerb(false), newAuthzVerb(true))
@@ -55,7 +56,7 @@ func newAuthzVerb(explain bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check --request FILE…",
 		Short: "Decide about requests as a server would",
-		Args:  noArguments,
+		Args:  command.NoArguments,
 		Example: `  # May they, by an AuthorizationConfiguration and roles in files?
   keelson authz check --config authz.yaml --rbac roles/ --request review.yaml
 
@@ -92,7 +93,7 @@ then are the requests that the two decide differently, and how often each is
 among them, so that one sees before a reload whom a change would affect. Roles
 and answers are the same for both. A webhook is known by its name. Whether
 somebody denies or nobody has an opinion makes no difference: it is a refusal.`
-	cmd.Annotations = page("everything asked for is allowed, or with --against, both decide alike",
+	cmd.Annotations = command.Page("everything asked for is allowed, or with --against, both decide alike",
 		"something is not allowed, or depends on what is not known, or with --against, is decided differently",
 		"keelson help authz, keelson help serve")
 	f := cmd.Flags()
@@ -111,10 +112,10 @@ somebody denies or nobody has an opinion makes no difference: it is a refusal.`
 
 func (o *authzOptions) run(cmd *cobra.Command) error {
 	if o.output != "text" && o.output != "json" {
-		return usageErrorOf(fmt.Errorf("--output: got %q, want text or json", o.output))
+		return command.UsageError(fmt.Errorf("--output: got %q, want text or json", o.output))
 	}
 	if len(o.requests)+len(o.audit) == 0 {
-		return usageErrorOf(errors.New("authz: no request named: give files with --request, or --audit-log"))
+		return command.UsageError(errors.New("authz: no request named: give files with --request, or --audit-log"))
 	}
 	asked, err := o.questions(cmd.InOrStdin())
 	if err != nil {
@@ -166,7 +167,7 @@ func (o *authzOptions) print(out io.Writer, rulings []ruling) error {
 				rulings[i].Steps = nil
 			}
 		}
-		return printJSON(out, rulings)
+		return command.PrintJSON(out, rulings)
 	}
 	for i := range rulings {
 		rulings[i].print(out, o.explain)

@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/builtin"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/nearest"
 	"github.com/keelson-io/keelson/kind"
@@ -26,7 +27,7 @@ import (
 // canOptions are the flags of "authz can".
 type canOptions struct {
 	authzOptions
-	as            userFlags
+	as            command.UserFlags
 	namespace     string
 	allNamespaces bool
 	subresource   string
@@ -51,11 +52,11 @@ are searched. "*" stands for all resources or verbs. Other objects in the files 
   keelson authz can --as system:serviceaccount:prod:builder --rbac roles/ create pods/exec -n prod
   keelson authz can --as jane --as-group devs --rbac roles/ get secrets/token -n prod
   keelson authz can --as jane get /metrics`,
-		Annotations: page("the request is allowed", "the request is denied, or a webhook would decide",
+		Annotations: command.Page("the request is allowed", "the request is denied, or a webhook would decide",
 			"keelson help authz check, keelson help authz explain"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 && len(args) != 3 {
-				return usageErrorOf(fmt.Errorf("authz can: got %d arguments, want VERB and RESOURCE, such as: delete widgets", len(args)))
+				return command.UsageError(fmt.Errorf("authz can: got %d arguments, want VERB and RESOURCE, such as: delete widgets", len(args)))
 			}
 			return nil
 		},
@@ -63,7 +64,7 @@ are searched. "*" stands for all resources or verbs. Other objects in the files 
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	o.as.add(cmd)
+	o.as.Add(cmd)
 	f.Lookup("as").Usage = "user who makes the request, a service account as system:serviceaccount:NAMESPACE:NAME"
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the request")
 	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "ask for all namespaces")
@@ -79,7 +80,7 @@ are searched. "*" stands for all resources or verbs. Other objects in the files 
 // run decides about the request and prints the answer.
 func (o *canOptions) run(cmd *cobra.Command, args []string) error {
 	if o.output != "text" && o.output != "json" {
-		return usageErrorOf(fmt.Errorf("--output: got %q, want text or json", o.output))
+		return command.UsageError(fmt.Errorf("--output: got %q, want text or json", o.output))
 	}
 	user, err := o.user()
 	if err != nil {
@@ -117,10 +118,10 @@ func (o *canOptions) run(cmd *cobra.Command, args []string) error {
 
 // user returns the user of the request, with the groups that every user has.
 func (o *canOptions) user() (*authn.User, error) {
-	if o.as.name == "" {
-		return nil, usageErrorOf(errors.New("authz can: no user named: add --as jane"))
+	if o.as.Name == "" {
+		return nil, command.UsageError(errors.New("authz can: no user named: add --as jane"))
 	}
-	u, err := o.as.user()
+	u, err := o.as.User()
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (o *canOptions) user() (*authn.User, error) {
 	if rest, ok := strings.CutPrefix(u.Name, "system:serviceaccount:"); ok {
 		namespace, name, ok := strings.Cut(rest, ":")
 		if !ok || namespace == "" || name == "" {
-			return nil, usageErrorOf(fmt.Errorf("--as: got %q, want system:serviceaccount:NAMESPACE:NAME", u.Name))
+			return nil, command.UsageError(fmt.Errorf("--as: got %q, want system:serviceaccount:NAMESPACE:NAME", u.Name))
 		}
 		out.Groups = append(out.Groups, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
 	}
@@ -145,7 +146,7 @@ func (o *canOptions) request(args []string, user *authn.User, docs []manifest.Do
 	a := &authz.Attributes{User: user, Verb: strings.ToLower(args[0]), Trace: &authz.Trace{Full: true}}
 	if strings.HasPrefix(args[1], "/") {
 		if len(args) == 3 || o.subresource != "" {
-			return nil, usageErrorOf(fmt.Errorf("authz can: the path %s has no name and no subresource", args[1]))
+			return nil, command.UsageError(fmt.Errorf("authz can: the path %s has no name and no subresource", args[1]))
 		}
 		a.Path = args[1]
 		return a, nil
@@ -160,7 +161,7 @@ func (o *canOptions) request(args []string, user *authn.User, docs []manifest.Do
 	a.Name = rest
 	if len(args) == 3 {
 		if a.Name != "" {
-			return nil, usageErrorOf(fmt.Errorf("authz can: the object is named twice, %q and %q", a.Name, args[2]))
+			return nil, command.UsageError(fmt.Errorf("authz can: the object is named twice, %q and %q", a.Name, args[2]))
 		}
 		a.Name = args[2]
 	}
@@ -261,7 +262,7 @@ func (o *canOptions) locate(a *authz.Attributes, hasGroup bool, docs []manifest.
 			all = append(all, a.Resource+"."+group)
 		}
 		slices.Sort(all)
-		return 0, usageErrorOf(fmt.Errorf("authz can: several groups have %s: write %s", a.Resource, strings.Join(all, " or ")))
+		return 0, command.UsageError(fmt.Errorf("authz can: several groups have %s: write %s", a.Resource, strings.Join(all, " or ")))
 	case hasGroup:
 		return anyScope, nil
 	}
@@ -314,9 +315,9 @@ type canAnswer struct {
 func (o *canOptions) printAnswer(out io.Writer, a *authz.Attributes, r *ruling, roles int) error {
 	if o.output == "json" {
 		r.Steps = nil
-		return printJSON(out, canAnswer{r.Decision == "allow", *r})
+		return command.PrintJSON(out, canAnswer{r.Decision == "allow", *r})
 	}
-	paint := painter(out)
+	paint := command.Painter(out)
 	var text string
 	switch r.Decision {
 	case "allow":

@@ -27,6 +27,7 @@ import (
 	"github.com/keelson-io/keelson/authz/reload"
 	"github.com/keelson-io/keelson/authz/webhook"
 	"github.com/keelson-io/keelson/controller/roles"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/kubehook"
 	"github.com/keelson-io/keelson/internal/manifest"
 )
@@ -93,11 +94,11 @@ func (o *authzOptions) checkParts(all []inquiry) error {
 	other := []string{"group", "version", "resource", "subresource", "namespace", "name", "fieldSelector", "labelSelector"}
 	for _, p := range o.unknown {
 		if !slices.Contains(partial.Parts, p) {
-			return usageErrorOf(fmt.Errorf("--unknown: got %q, want some of %q", p, partial.Parts))
+			return command.UsageError(fmt.Errorf("--unknown: got %q, want some of %q", p, partial.Parts))
 		}
 		for _, q := range all {
 			if a := q.attributes; a.ResourceRequest && p == "path" || !a.ResourceRequest && slices.Contains(other, p) {
-				return usageErrorOf(fmt.Errorf("--unknown: %s: the request has no %s", describeRequest(a, nil), p))
+				return command.UsageError(fmt.Errorf("--unknown: %s: the request has no %s", describeRequest(a, nil), p))
 			}
 		}
 	}
@@ -219,7 +220,7 @@ func (o *authzOptions) chain(flags config.Flags, index *rbac.Index) (*reload.Aut
 func (o *authzOptions) checkAnswers() error {
 	for name := range o.answers {
 		if !slices.Contains(o.webhooks, name) {
-			return usageErrorOf(fmt.Errorf("--answer: there is no webhook %q", name))
+			return command.UsageError(fmt.Errorf("--answer: there is no webhook %q", name))
 		}
 	}
 	return nil
@@ -363,7 +364,7 @@ func answerOf(name, text string) (webhook.Asker, error) {
 	case "error":
 		return answer{err: errors.New("error, as --answer says")}, nil
 	}
-	return nil, usageErrorOf(fmt.Errorf("--answer %s: got %q, want allow, deny, no-opinion or error", name, text))
+	return nil, command.UsageError(fmt.Errorf("--answer %s: got %q, want allow, deny, no-opinion or error", name, text))
 }
 
 // Ask returns the fixed answer.

@@ -13,6 +13,7 @@ import (
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/authz/partial"
 	"github.com/keelson-io/keelson/authz/reload"
+	"github.com/keelson-io/keelson/internal/cli/command"
 )
 
 // This file has the decisions about requests with unknown parts, and the comparison of two
@@ -146,7 +147,7 @@ func (o *authzOptions) compare(cmd *cobra.Command, asked []inquiry, before, afte
 	}
 	out := cmd.OutOrStdout()
 	if o.output == "json" {
-		if err := printJSON(out, changes); err != nil {
+		if err := command.PrintJSON(out, changes); err != nil {
 			return err
 		}
 	} else {

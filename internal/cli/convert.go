@@ -17,6 +17,7 @@ import (
 
 	"github.com/keelson-io/keelson/conversion/declared"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/offline"
 )
@@ -56,7 +57,7 @@ The files of the certificate are read again when they change.`,
 		Example: `  keelson convert -f apps/ --to v1 app.yaml
   keelson convert -f apps/ --to v1 -o json - < app.yaml
   keelson convert -f apps/crd.yaml -f apps/conversion.yaml --check`,
-		Annotations: page("all objects are converted; with --check, nothing was found", "a Conversion or an object has mistakes; with --check, a conversion loses data",
+		Annotations: command.Page("all objects are converted; with --check, nothing was found", "a Conversion or an object has mistakes; with --check, a conversion loses data",
 			"keelson help witness, keelson help validate", "docs/conversion.md: how to declare a conversion"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.checkFlags(args); err != nil {
@@ -102,9 +103,9 @@ func (o *convertOptions) checkFlags(args []string) error {
 		err = o.serve.check()
 	}
 	if err != nil {
-		return usageErrorOf(err)
+		return command.UsageError(err)
 	}
-	return onceStdin(o.files, args)
+	return command.OnceStdin(o.files, args)
 }
 
 // run runs the command.
@@ -175,7 +176,7 @@ func readConversions(paths []string, stdin io.Reader, notes io.Writer) ([]source
 		mistakes += printProblems(notes, d, err)
 	}
 	if mistakes > 0 {
-		return nil, fmt.Errorf("%s in %s", plural(mistakes, "mistake"), plural(len(found), "Conversion"))
+		return nil, fmt.Errorf("%s in %s", command.Plural(mistakes, "mistake"), command.Plural(len(found), "Conversion"))
 	}
 	return out, nil
 }
@@ -243,13 +244,13 @@ func (o *convertOptions) convert(ctx context.Context, conversions []sourcedConve
 			printObjectErrors(notes, d, err)
 			continue
 		}
-		if err := printObject(out, format, printed, object); err != nil {
+		if err := command.PrintObject(out, format, printed, object); err != nil {
 			return err
 		}
 		printed = true
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %s not converted", failed, plural(len(docs), "object"))
+		return fmt.Errorf("%d of %s not converted", failed, command.Plural(len(docs), "object"))
 	}
 	return nil
 }
@@ -300,7 +301,7 @@ type conversionReport struct {
 func (o *convertOptions) runCheck(ctx context.Context, conversions []sourcedConversion, out, notes io.Writer) error {
 	var reports []conversionReport
 	findings := 0
-	count := newCounter(notes, "checked", len(conversions))
+	count := command.NewCounter(notes, "checked", len(conversions))
 	for _, c := range conversions {
 		within, cancel := context.WithTimeout(ctx, o.timeout)
 		report, err := c.Check(within, o.objects)
@@ -309,20 +310,20 @@ func (o *convertOptions) runCheck(ctx context.Context, conversions []sourcedConv
 			return ctx.Err()
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			fmt.Fprintf(notes, "keelson: %s: the time of --timeout was up after %s: the search was not complete\n", c.Name(), plural(report.Objects, "object"))
+			fmt.Fprintf(notes, "keelson: %s: the time of --timeout was up after %s: the search was not complete\n", c.Name(), command.Plural(report.Objects, "object"))
 		}
 		findings += len(report.Findings)
 		reports = append(reports, conversionReport{c.Name(), c.document.String(), report})
-		count.step()
+		count.Step()
 	}
-	count.done()
+	count.Done()
 	if o.output != "" {
 		text, err := json.Marshal(struct {
-			envelope
+			command.Envelope
 			Conversions []conversionReport `json:"conversions"`
-		}{envelopeOf("ConversionReport"), reports})
+		}{command.EnvelopeOf("ConversionReport"), reports})
 		if err == nil {
-			err = printObject(out, o.output, false, text)
+			err = command.PrintObject(out, o.output, false, text)
 		}
 		if err != nil {
 			return err
@@ -331,14 +332,14 @@ func (o *convertOptions) runCheck(ctx context.Context, conversions []sourcedConv
 		return err
 	}
 	if findings > 0 {
-		return fmt.Errorf("%s in %s", plural(findings, "counterexample"), plural(len(conversions), "Conversion"))
+		return fmt.Errorf("%s in %s", command.Plural(findings, "counterexample"), command.Plural(len(conversions), "Conversion"))
 	}
 	return nil
 }
 
 // printConversionReports writes reports as text.
 func printConversionReports(out io.Writer, conversions []sourcedConversion, reports []conversionReport) error {
-	paint := painter(out)
+	paint := command.Painter(out)
 	var b strings.Builder
 	for i, r := range reports {
 		d := conversions[i].document
@@ -353,10 +354,10 @@ func printConversionReports(out io.Writer, conversions []sourcedConversion, repo
 					continue
 				}
 				var text strings.Builder
-				if err := printObject(&text, "yaml", false, part.text); err != nil {
+				if err := command.PrintObject(&text, "yaml", false, part.text); err != nil {
 					return err
 				}
-				fmt.Fprintf(&b, "  %s:\n    %s\n", paint("36", part.title), indent(strings.TrimSpace(text.String()), "    "))
+				fmt.Fprintf(&b, "  %s:\n    %s\n", paint("36", part.title), command.Indent(strings.TrimSpace(text.String()), "    "))
 			}
 			if field := f.Field(); field != "" {
 				fmt.Fprintf(&b, "  Convert it with a step, or declare the loss: name %q in %s, under preserve or drop.\n", field, f.Path)
@@ -364,7 +365,7 @@ func printConversionReports(out io.Writer, conversions []sourcedConversion, repo
 			b.WriteByte('\n')
 		}
 		if len(r.Findings) == 0 {
-			fmt.Fprintf(&b, "%s: %s: no undeclared loss among %s of the versions %s\n", d, r.Definition, plural(r.Objects, "object"), strings.Join(conversions[i].Versions(), ", "))
+			fmt.Fprintf(&b, "%s: %s: no undeclared loss among %s of the versions %s\n", d, r.Definition, command.Plural(r.Objects, "object"), strings.Join(conversions[i].Versions(), ", "))
 		}
 	}
 	_, err := io.WriteString(out, b.String())

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/keelson-io/keelson/coverage"
+	"github.com/keelson-io/keelson/internal/cli/command"
 )
 
 // coverageOptions are the flags of test about coverage.
@@ -35,12 +36,12 @@ func (o *coverageOptions) enabled() bool { return o.on || len(o.out) > 0 || o.le
 // check refuses flags that are malformed.
 func (o *coverageOptions) check() error {
 	if !(o.least >= 0 && o.least <= 100) {
-		return usageErrorOf(fmt.Errorf("--coverage-min: got %v, want a percentage from 0 to 100", o.least))
+		return command.UsageError(fmt.Errorf("--coverage-min: got %v, want a percentage from 0 to 100", o.least))
 	}
 	for _, out := range o.out {
 		format, file, ok := strings.Cut(out, "=")
 		if !ok || file == "" || !slices.Contains(coverage.Formats, format) {
-			return usageErrorOf(fmt.Errorf("--coverage-out: got %q, want FORMAT=FILE with the format %s", out, strings.Join(coverage.Formats, ", ")))
+			return command.UsageError(fmt.Errorf("--coverage-out: got %q, want FORMAT=FILE with the format %s", out, strings.Join(coverage.Formats, ", ")))
 		}
 	}
 	return nil
@@ -75,7 +76,7 @@ func writeCoverage(r *coverage.Report, format, name string, out io.Writer) error
 		if out == nil {
 			return errors.New("standard output has the results: name a file, or use -o text")
 		}
-		return r.Write(documents(out), format)
+		return r.Write(command.Documents(out), format)
 	}
 	f, err := os.Create(name)
 	if err != nil {

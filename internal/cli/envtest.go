@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/keelson-io/keelson/controller/service"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/store/etcd"
 )
@@ -183,15 +184,15 @@ func newEtcdCommand() *cobra.Command {
 		Short: "Run an etcd of one member, for tests",
 		Long: `Run keelson under the name etcd, for test harnesses that start an etcd. It has one
 member and listens at --listen-client-urls, without encryption.`,
-		Args:          noArguments,
+		Args:          command.NoArguments,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u, err := url.Parse(client)
 			if err != nil || u.Scheme != "http" || u.Host == "" {
-				return usageErrorOf(fmt.Errorf("--listen-client-urls: got %q, want one URL http://host:port", client))
+				return command.UsageError(fmt.Errorf("--listen-client-urls: got %q, want one URL http://host:port", client))
 			}
-			logger, err := newLogger(cmd.ErrOrStderr(), "text", 0)
+			logger, err := command.NewLogger(cmd.ErrOrStderr(), "text", 0)
 			if err != nil {
 				return err
 			}
@@ -225,8 +226,8 @@ other names. Tests that use controller-runtime's envtest then run on it unchange
 The files do not change when the program is replaced. Run the command again for a
 newer version.`,
 		Example:     "  keelson envtest-assets assets",
-		Annotations: page("the folder is laid out", "it is not, or not completely", "keelson help serve", "docs/gotests.md: an API server in Go tests"),
-		Args:        oneArgument,
+		Annotations: command.Page("the folder is laid out", "it is not, or not completely", "keelson help serve", "docs/gotests.md: an API server in Go tests"),
+		Args:        command.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			self, err := os.Executable()
 			if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/cel/sql"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema"
@@ -80,11 +81,11 @@ In scripts, lines that begin with // are comments.`,
   keelson eval '[1, 2, 3].map(x, x * x)' -o json
   keelson eval --explain 'self.a > 1 || self.b' --data data.json
   keelson eval --schema crd.yaml --data object.yaml`,
-		Annotations: page("the expression has a value, or a residual is printed", "the expression is not valid, or evaluates to an error",
+		Annotations: command.Page("the expression has a value, or a residual is printed", "the expression is not valid, or evaluates to an error",
 			"keelson help lint, keelson help validate"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageErrorOf(fmt.Errorf("eval: got %d arguments, want one expression", len(args)))
+				return command.UsageError(fmt.Errorf("eval: got %d arguments, want one expression", len(args)))
 			}
 			return nil
 		},
@@ -133,16 +134,16 @@ type evaluation struct {
 // evaluate prints the value of an expression. If the expression fails, it returns the failure.
 func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, out io.Writer) error {
 	if !slices.Contains([]string{"text", "json"}, o.output) {
-		return usageErrorOf(fmt.Errorf("--output: got %q, want text or json", o.output))
+		return command.UsageError(fmt.Errorf("--output: got %q, want text or json", o.output))
 	}
-	if err := onceStdin([]string{o.schema, o.data, o.oldData}, o.givenFiles()); err != nil {
+	if err := command.OnceStdin([]string{o.schema, o.data, o.oldData}, o.givenFiles()); err != nil {
 		return err
 	}
 	if err := o.checkGiven(); err != nil {
 		return err
 	}
 	if o.sql == "" && (o.indexes != "" || len(o.sqlColumns) > 0) {
-		return usageErrorOf(errors.New("--indexes, --sql-column: want --sql, which says for which database"))
+		return command.UsageError(errors.New("--indexes, --sql-column: want --sql, which says for which database"))
 	}
 	if o.sql != "" {
 		return o.printSQL(expr, stdin, out)
@@ -159,7 +160,7 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 	for _, text := range o.unknown {
 		p, err := language.Pattern(text)
 		if err != nil {
-			return usageErrorOf(err)
+			return command.UsageError(err)
 		}
 		unknown = append(unknown, p)
 	}
@@ -196,7 +197,7 @@ func (o evalOptions) addExplanation(ctx context.Context, x *cel.Expression, vars
 	case !o.explain:
 		return nil
 	case len(o.unknown) > 0:
-		return usageErrorOf(errors.New("--explain: with --unknown, eval prints the parts on which the result depends; use one of the two"))
+		return command.UsageError(errors.New("--explain: with --unknown, eval prints the parts on which the result depends; use one of the two"))
 	}
 	e, err := x.Explainer()
 	if err != nil {
@@ -338,7 +339,7 @@ func (o evalOptions) language(stdin io.Reader) (*cel.Language, *dataSchema, erro
 		}
 	}
 	if o.schema != "" {
-		text, err := readOne(o.schema, stdin)
+		text, err := command.ReadOne(o.schema, stdin)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -347,14 +348,14 @@ func (o evalOptions) language(stdin io.Reader) (*cel.Language, *dataSchema, erro
 		}
 		env, err := cel.NewEnv(cel.EnvOptions{Version: lo.Kubernetes})
 		if err != nil {
-			return nil, nil, usageErrorOf(fmt.Errorf("--kubernetes: %w", err))
+			return nil, nil, command.UsageError(fmt.Errorf("--kubernetes: %w", err))
 		}
 		data.rules = env.Types()
 	}
 	lo.Variables = slices.Concat(data.variables(), o.otherVariables())
 	l, err := cel.NewLanguage(lo)
 	if err != nil && o.kubernetes != "" {
-		err = usageErrorOf(fmt.Errorf("--kubernetes: %w", err))
+		err = command.UsageError(fmt.Errorf("--kubernetes: %w", err))
 	}
 	return l, data, err
 }
@@ -364,7 +365,7 @@ func readSchema(text []byte, version string) (*dataSchema, error) {
 	var head struct{ Kind string }
 	if err := json.Unmarshal(text, &head); err != nil || head.Kind != "CustomResourceDefinition" {
 		if version != "" {
-			return nil, usageErrorOf(errors.New("--schema-version: the schema is no CustomResourceDefinition"))
+			return nil, command.UsageError(errors.New("--schema-version: the schema is no CustomResourceDefinition"))
 		}
 		if head.Kind != "" {
 			return nil, fmt.Errorf("got an object of kind %s, want a CustomResourceDefinition or a schema", head.Kind)
@@ -422,7 +423,7 @@ func (o evalOptions) vars(data *dataSchema, stdin io.Reader) (cel.Vars, error) {
 		if file == "" {
 			continue
 		}
-		text, err := readOne(file, stdin)
+		text, err := command.ReadOne(file, stdin)
 		if err != nil {
 			return nil, err
 		}
@@ -448,9 +449,9 @@ func (o evalOptions) vars(data *dataSchema, stdin io.Reader) (cel.Vars, error) {
 // printEvaluation writes the result in a format.
 func printEvaluation(out io.Writer, format string, e evaluation) error {
 	if format == "json" {
-		return printJSON(out, e)
+		return command.PrintJSON(out, e)
 	}
-	paint := painter(out)
+	paint := command.Painter(out)
 	var b strings.Builder
 	if e.Residual != "" {
 		fmt.Fprintf(&b, "%s %s\n%s %s\n", paint("1", "residual:"), e.Residual, paint("1", "unknown:"), strings.Join(e.Unknown, ", "))

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/internal/cli/command"
 )
 
 // session is the state of a session.
@@ -50,8 +51,8 @@ A pasted expression becomes one line: Enter evaluates it.
 
 // openSession prepares a session.
 func openSession(o evalOptions, stdin io.Reader) (*session, error) {
-	if err := onceStdin([]string{"-", o.schema, o.data, o.oldData}); err != nil {
-		return nil, usageErrorOf(errors.New("eval: without an expression, standard input is read for them, not for data"))
+	if err := command.OnceStdin([]string{"-", o.schema, o.data, o.oldData}); err != nil {
+		return nil, command.UsageError(errors.New("eval: without an expression, standard input is read for them, not for data"))
 	}
 	s := &session{o: o}
 	var err error
@@ -63,7 +64,7 @@ func openSession(o evalOptions, stdin io.Reader) (*session, error) {
 	}
 	for _, text := range o.unknown {
 		if err := s.mark(text); err != nil {
-			return nil, usageErrorOf(err)
+			return nil, command.UsageError(err)
 		}
 	}
 	return s, nil
@@ -85,7 +86,7 @@ func interact(ctx context.Context, o evalOptions, stdin io.Reader, out io.Writer
 		return err
 	}
 	in, isFile := stdin.(*os.File)
-	if screen := terminalOf(out); isFile && screen != nil && term.IsTerminal(int(in.Fd())) {
+	if screen := command.TerminalOf(out); isFile && screen != nil && term.IsTerminal(int(in.Fd())) {
 		return s.edit(ctx, in, screen)
 	}
 	if err := s.script(ctx, stdin, out); err != nil {
@@ -271,7 +272,7 @@ func (s *session) line(ctx context.Context, line string, out io.Writer) error {
 	if answer != "" && !strings.HasSuffix(answer, "\n") {
 		answer += "\n"
 	}
-	_, err := io.WriteString(newEscaper(out), answer)
+	_, err := io.WriteString(command.NewEscaper(out), answer)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/cel/sql"
+	"github.com/keelson-io/keelson/internal/cli/command"
 )
 
 // sqlResult is what "eval --sql -o json" prints.
@@ -42,9 +43,9 @@ type sqlRefusal struct {
 func (o *evalOptions) printSQL(expr string, stdin io.Reader, out io.Writer) error {
 	switch {
 	case !slices.Contains(sql.Dialects(), o.sql):
-		return usageErrorOf(fmt.Errorf("--sql: got %q, want %s", o.sql, strings.Join(sql.Dialects(), " or ")))
+		return command.UsageError(fmt.Errorf("--sql: got %q, want %s", o.sql, strings.Join(sql.Dialects(), " or ")))
 	case o.data != "" || o.oldData != "" || len(o.unknown) > 0:
-		return usageErrorOf(errors.New("--sql: the expression is not evaluated; leave out --data, --old-data and --unknown"))
+		return command.UsageError(errors.New("--sql: the expression is not evaluated; leave out --data, --old-data and --unknown"))
 	}
 	language, _, err := o.language(stdin)
 	if err != nil {
@@ -98,7 +99,7 @@ func (o *evalOptions) printIndexes(x *cel.Expression, options sql.Options, out i
 	case err != nil:
 		return err
 	case o.output == "json":
-		return printJSON(out, sqlIndexes{Dialect: o.sql, Indexes: statements})
+		return command.PrintJSON(out, sqlIndexes{Dialect: o.sql, Indexes: statements})
 	case len(statements) == 0:
 		return errors.New("no index serves the condition: one needs an equality, a range, a prefix, in a list, or an item of a list, of a member and a constant")
 	}
@@ -143,7 +144,7 @@ func (o *evalOptions) constants(stdin io.Reader) (map[string]any, error) {
 		case cel.KindNull, cel.KindBool, cel.KindInt, cel.KindDouble, cel.KindString:
 			values[name] = v.Go()
 		default:
-			return nil, usageErrorOf(fmt.Errorf("--var %s: with --sql, only a scalar is a value; write --var %[1]s if the rows have it in a column, and --sql-column %[1]s=COLUMN if the column has another name", name))
+			return nil, command.UsageError(fmt.Errorf("--var %s: with --sql, only a scalar is a value; write --var %[1]s if the rows have it in a column, and --sql-column %[1]s=COLUMN if the column has another name", name))
 		}
 	}
 	return values, nil
@@ -163,5 +164,5 @@ func printSQLJSON(out io.Writer, dialect string, q *sql.Query) error {
 	for _, r := range q.Refused {
 		result.Refused = append(result.Refused, sqlRefusal{r.Line, r.Column, r.Construct, r.Reason})
 	}
-	return printJSON(out, result)
+	return command.PrintJSON(out, result)
 }

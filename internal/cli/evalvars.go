@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/jsondoc"
 )
@@ -27,15 +28,15 @@ func (o evalOptions) checkGiven() error {
 		name, _, ok := strings.Cut(given, "=")
 		switch {
 		case !ok && o.sql == "" || identifier.FindString(name) != name || name == "":
-			return usageErrorOf(fmt.Errorf("--var: got %q, want NAME=FILE or NAME=VALUE, such as object=deployment.yaml or limit=5", given))
+			return command.UsageError(fmt.Errorf("--var: got %q, want NAME=FILE or NAME=VALUE, such as object=deployment.yaml or limit=5", given))
 		case name == "self":
-			return usageErrorOf(errors.New("--var self: --data names the file with self"))
+			return command.UsageError(errors.New("--var self: --data names the file with self"))
 		case name == "oldSelf":
-			return usageErrorOf(errors.New("--var oldSelf: --old-data names the file with oldSelf"))
+			return command.UsageError(errors.New("--var oldSelf: --old-data names the file with oldSelf"))
 		case o.schema != "":
-			return usageErrorOf(fmt.Errorf("--var %s: a validation rule, as --schema says, has only self and oldSelf", name))
+			return command.UsageError(fmt.Errorf("--var %s: a validation rule, as --schema says, has only self and oldSelf", name))
 		case slices.Contains(seen, name):
-			return usageErrorOf(fmt.Errorf("--var %s: given twice", name))
+			return command.UsageError(fmt.Errorf("--var %s: given twice", name))
 		}
 		seen = append(seen, name)
 	}
@@ -94,7 +95,7 @@ func (o evalOptions) giveValues(vars cel.Vars, stdin io.Reader) error {
 func givenText(name, value string, stdin io.Reader) ([]byte, error) {
 	info, err := os.Stat(value)
 	if value == "-" || err == nil && !info.IsDir() {
-		return readOne(value, stdin)
+		return command.ReadOne(value, stdin)
 	}
 	if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(value)) && !strings.ContainsAny(value, "{[\"' ") {
 		return nil, fmt.Errorf("--var %s: no file %s; if the value is the string %q, write --var '%s=\"%s\"'", name, value, value, name, value)

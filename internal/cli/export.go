@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keelson-io/keelson/internal/atrest"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/store/encrypt"
 	"github.com/keelson-io/keelson/store/etcd"
@@ -64,7 +65,7 @@ Objects that a database cannot hold, such as those with the character U+0000 in 
 then fails after it has written all others.`,
 		Example: `  keelson export --to sqlite://objects.db deploy/
   kubectl get widgets -A -o yaml | keelson export --to sqlite://widgets.db -`,
-		Annotations: page("every object is in the database", "an object cannot be written, or the database or the source cannot be used",
+		Annotations: command.Page("every object is in the database", "an object cannot be written, or the database or the source cannot be used",
 			"keelson help query, keelson help eval", "docs/sql.md: data at rest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd, args)
@@ -85,15 +86,15 @@ then fails after it has written all others.`,
 func (o *exportOptions) check(paths []string) error {
 	switch isServer := len(paths) == 0 && o.snapshot == ""; {
 	case o.to == "":
-		return usageErrorOf(errors.New("export: no database is named: --to sqlite://FILE"))
+		return command.UsageError(errors.New("export: no database is named: --to sqlite://FILE"))
 	case len(paths) > 0 && o.snapshot != "":
-		return usageErrorOf(fmt.Errorf("export: got %q and --snapshot, want one source", paths[0]))
+		return command.UsageError(fmt.Errorf("export: got %q and --snapshot, want one source", paths[0]))
 	case !isServer && o.follow:
-		return usageErrorOf(errors.New("--follow: only a server has changes to follow; leave out OBJECT and --snapshot"))
+		return command.UsageError(errors.New("--follow: only a server has changes to follow; leave out OBJECT and --snapshot"))
 	case !isServer && (o.kubeconfig != "" || o.context != ""):
-		return usageErrorOf(errors.New("export: got a server and another source, want one source"))
+		return command.UsageError(errors.New("export: got a server and another source, want one source"))
 	}
-	return onceStdin(paths)
+	return command.OnceStdin(paths)
 }
 
 // export is a run of the command.
@@ -102,7 +103,7 @@ type export struct {
 	ctx      context.Context
 	to       *atrest.Database
 	notes    io.Writer
-	count    *counter
+	count    *command.Counter
 	objects  int
 	removed  int64
 	exported []atrest.Kind
@@ -119,8 +120,8 @@ func (o *exportOptions) run(cmd *cobra.Command, paths []string) error {
 		return err
 	}
 	e := &export{exportOptions: o, ctx: cmd.Context(), notes: cmd.ErrOrStderr()}
-	e.count = newCounter(e.notes, "exported", 0)
-	defer e.count.done()
+	e.count = command.NewCounter(e.notes, "exported", 0)
+	defer e.count.Done()
 	source, err := e.source(cmd, paths)
 	if err != nil {
 		return err
@@ -139,7 +140,7 @@ func (o *exportOptions) run(cmd *cobra.Command, paths []string) error {
 			return err
 		}
 	}
-	e.count.done()
+	e.count.Done()
 	e.summarize(cmd.OutOrStdout())
 	if o.follow {
 		if err := e.followServer(); err != nil {
@@ -148,9 +149,9 @@ func (o *exportOptions) run(cmd *cobra.Command, paths []string) error {
 	}
 	switch {
 	case e.failed > 0:
-		return fmt.Errorf("%s not exported", plural(e.failed, "resource"))
+		return fmt.Errorf("%s not exported", command.Plural(e.failed, "resource"))
 	case e.refused > 0:
-		return fmt.Errorf("%s not exported", plural(e.refused, "object"))
+		return fmt.Errorf("%s not exported", command.Plural(e.refused, "object"))
 	}
 	return e.to.Close()
 }
@@ -165,24 +166,24 @@ func (e *export) source(cmd *cobra.Command, paths []string) (func() error, error
 	}
 	read := manifest.Options{Exclude: e.exclude, ObjectsOnly: true}
 	if err := read.Check(); err != nil {
-		return nil, usageErrorOf(fmt.Errorf("--exclude: %w", err))
+		return nil, command.UsageError(fmt.Errorf("--exclude: %w", err))
 	}
 	in, err := read.Read(paths, cmd.InOrStdin())
 	if err != nil {
 		return nil, err
 	}
-	e.count.total = len(in.Documents)
+	e.count.Total = len(in.Documents)
 	return func() error { return e.files(in) }, nil
 }
 
 // summarize prints the number of objects.
 func (e *export) summarize(out io.Writer) {
-	text := fmt.Sprintf("%s exported", plural(e.objects, "object"))
+	text := fmt.Sprintf("%s exported", command.Plural(e.objects, "object"))
 	if n := len(e.exported); n > 0 {
-		text += " of " + plural(n, "kind")
+		text += " of " + command.Plural(n, "kind")
 	}
 	if e.removed > 0 {
-		text += fmt.Sprintf(", %s removed", plural(int(e.removed), "row"))
+		text += fmt.Sprintf(", %s removed", command.Plural(int(e.removed), "row"))
 	}
 	fmt.Fprintln(out, text)
 }
@@ -196,7 +197,7 @@ func (e *export) isWanted(k atrest.Kind) bool {
 func (e *export) refuse(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.count.done()
+	e.count.Done()
 	e.refused++
 	fmt.Fprintf(e.notes, "keelson: %v\n", err)
 }
@@ -204,7 +205,7 @@ func (e *export) refuse(err error) {
 // files exports the objects of files.
 func (e *export) files(in *manifest.Input) error {
 	if n := len(in.Skipped); n > 0 {
-		fmt.Fprintf(e.notes, "keelson: skipped: %s that no server takes as an object, such as %s: %s\n", plural(n, "text"), in.Skipped[0], in.Skipped[0].Reason)
+		fmt.Fprintf(e.notes, "keelson: skipped: %s that no server takes as an object, such as %s: %s\n", command.Plural(n, "text"), in.Skipped[0], in.Skipped[0].Reason)
 	}
 	texts := map[atrest.Kind][]atrest.Text{}
 	for i := range in.Documents {
@@ -228,7 +229,7 @@ func (e *export) mirror(texts map[atrest.Kind][]atrest.Text) error {
 		if !e.isWanted(k) {
 			continue
 		}
-		n, err := e.to.Mirror(e.ctx, k, slices.Values(texts[k]), e.refuse, e.count.add)
+		n, err := e.to.Mirror(e.ctx, k, slices.Values(texts[k]), e.refuse, e.count.Add)
 		e.exported = append(e.exported, k)
 		e.objects += n.Objects
 		e.removed += n.Removed
@@ -252,7 +253,7 @@ func (e *export) openSnapshot() (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.count.total = len(values)
+	e.count.Total = len(values)
 	return func() error {
 		texts := map[atrest.Kind][]atrest.Text{}
 		for _, v := range values {

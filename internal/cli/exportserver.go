@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/keelson-io/keelson/internal/atrest"
+	"github.com/keelson-io/keelson/internal/cli/command"
 )
 
 // discoveryInterval is the time between two looks for new kinds.
@@ -33,7 +34,7 @@ func (e *export) openServer() (func() error, error) {
 	rules.ExplicitPath = e.kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: e.context}).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, usageErrorOf(errors.New("export: no source is named: give OBJECT, --snapshot, or the kubeconfig of a server with --kubeconfig or KUBECONFIG"))
+		return nil, command.UsageError(errors.New("export: no source is named: give OBJECT, --snapshot, or the kubeconfig of a server with --kubeconfig or KUBECONFIG"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("finding the server: %w", err)
@@ -75,7 +76,7 @@ func (e *export) exportServer() error {
 				continue
 			}
 		}
-		t, n, err := e.from.server.Export(e.ctx, e.to, r, e.from.identity, e.refuse, e.count.add)
+		t, n, err := e.from.server.Export(e.ctx, e.to, r, e.from.identity, e.refuse, e.count.Add)
 		e.objects += n.Objects
 		e.removed += n.Removed
 		switch {
@@ -94,7 +95,7 @@ func (e *export) exportServer() error {
 func (e *export) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.count.done()
+	e.count.Done()
 	e.failed++
 	fmt.Fprintf(e.notes, "keelson: %v\n", err)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/memory"
 )
 
@@ -42,7 +43,7 @@ func memoryLimit(cmd *cobra.Command) (int64, error) {
 	}
 	limit, err := memory.ParseLimit(given)
 	if err != nil {
-		return 0, usageErrorOf(fmt.Errorf("--%s: %w", memoryLimitFlag, err))
+		return 0, command.UsageError(fmt.Errorf("--%s: %w", memoryLimitFlag, err))
 	}
 	if given == "" {
 		limit = limit / 3 * 2 // of three quarters

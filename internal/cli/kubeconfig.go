@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/server"
 )
 
@@ -20,7 +21,7 @@ func newKubeconfigCommand() *cobra.Command {
 	var user newUser
 	cmd := &cobra.Command{
 		Use:         "kubeconfig",
-		Annotations: page("the kubeconfig is printed", "no server has written one in the directory, or the running server does not sign the user's certificate", "keelson help serve"),
+		Annotations: command.Page("the kubeconfig is printed", "no server has written one in the directory, or the running server does not sign the user's certificate", "keelson help serve"),
 		Short:       "Print a kubeconfig: the administrator's, or one for a new user",
 		Long: `Print the administrator's kubeconfig of the server whose data is in --data-dir, or with --user one for a user. Its server address is
 the one for use on the same machine. --server replaces it by another one, which the server's certificate must be for (see the flag
@@ -34,20 +35,20 @@ The administrator's kubeconfig gives all permissions: keep it secret.`,
 		Example: `  keelson kubeconfig --server https://keelson.example.com:6443 > admin.kubeconfig
   keelson kubeconfig --user jane --group devs --expires 720h > jane.kubeconfig
   kubectl -n keelson exec keelson-0 -- /keelson kubeconfig --data-dir /data > admin.kubeconfig`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := clientcmd.LoadFromFile(filepath.Join(dir, server.KubeconfigFile))
 			if err != nil {
 				return fmt.Errorf("%s: no server has written its kubeconfig there: %w", dir, err)
 			}
 			if u, err := url.Parse(address); address != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
-				return usageErrorOf(fmt.Errorf("--server: got %q, want a URL such as https://keelson.example.com:6443", address))
+				return command.UsageError(fmt.Errorf("--server: got %q, want a URL such as https://keelson.example.com:6443", address))
 			}
 			switch {
 			case user.name == "" && (len(user.groups) > 0 || user.expires != 0):
-				return usageErrorOf(errors.New("--group and --expires are for the user that --user names, and it names none"))
+				return command.UsageError(errors.New("--group and --expires are for the user that --user names, and it names none"))
 			case user.expires != 0 && user.expires < 10*time.Minute:
-				return usageErrorOf(fmt.Errorf("--expires: got %v, want at least 10m", user.expires))
+				return command.UsageError(fmt.Errorf("--expires: got %v, want at least 10m", user.expires))
 			case user.name != "":
 				if config, err = kubeconfigFor(cmd.Context(), config, user); err != nil {
 					return err

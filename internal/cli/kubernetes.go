@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/kubernetes"
 )
 
@@ -26,7 +27,7 @@ func (f *releaseFlag) releases(cmd *cobra.Command) ([]kubernetes.Release, error)
 	}
 	releases, err := kubernetes.ParseReleases(f.list)
 	if err != nil {
-		return nil, usageErrorOf(fmt.Errorf("--kubernetes: %w", err))
+		return nil, command.UsageError(fmt.Errorf("--kubernetes: %w", err))
 	}
 	return releases, nil
 }

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/crdsource"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/nearest"
@@ -84,9 +85,9 @@ A file .keelson.yaml excludes files, suppresses findings and names a baseline of
   keelson lint --kubernetes 1.29,1.31-1.33 crds/
   keelson lint --fix crds/ && git diff crds/
   keelson lint -o json crds/ | jq '.results[].schemas[]?.total'`,
-		Annotations: page("nothing is wrong, or there are only warnings", "there is an error or something breaks; with --strict also if there is a warning",
+		Annotations: command.Page("nothing is wrong, or there are only warnings", "there is an error or something breaks; with --strict also if there is a warning",
 			"keelson help validate, keelson help test", "docs/lint.md: all findings, with an example of each"),
-		Args: needArguments("FILE"),
+		Args: command.NeedArguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.topSet = cmd.Flags().Changed("top")
 			return runLint(cmd, o, args)
@@ -118,14 +119,14 @@ func runLint(cmd *cobra.Command, o lintOptions, paths []string) error {
 		o.output = known.Output
 	}
 	if !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.output) {
-		return usageErrorOf(fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output))
+		return command.UsageError(fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output))
 	}
-	if err := onceStdin(paths, o.old); err != nil {
+	if err := command.OnceStdin(paths, o.old); err != nil {
 		return err
 	}
 	files := manifest.Options{Exclude: slices.Concat(known.Exclude, o.exclude), ObjectsOnly: true}
 	if err := files.Check(); err != nil {
-		return usageErrorOf(fmt.Errorf("--exclude: %w", err))
+		return command.UsageError(fmt.Errorf("--exclude: %w", err))
 	}
 	olds, err := readOld(ctx, o.old, files, stdin)
 	if err != nil {
@@ -176,8 +177,8 @@ func runLint(cmd *cobra.Command, o lintOptions, paths []string) error {
 // progress, if it is a terminal.
 func (l *linted) check(ctx context.Context, olds *linted, releases []kubernetes.Release, notes io.Writer) ([]*lint.Report, error) {
 	reports := l.broken
-	count := newCounter(notes, "checked", len(l.set.Definitions)+len(l.set.Policies))
-	defer count.done()
+	count := command.NewCounter(notes, "checked", len(l.set.Definitions)+len(l.set.Policies))
+	defer count.Done()
 	for _, d := range l.set.Definitions {
 		var old *lint.Definition
 		for _, was := range olds.set.Definitions {
@@ -186,13 +187,13 @@ func (l *linted) check(ctx context.Context, olds *linted, releases []kubernetes.
 			}
 		}
 		reports = append(reports, lint.CheckReleases(ctx, d, old, releases))
-		count.step()
+		count.Step()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 	}
 	set := l.set
-	set.Checked = count.step
+	set.Checked = count.Step
 	return append(reports, lint.CheckPolicyReleases(ctx, set, releases)...), nil
 }
 
@@ -227,7 +228,7 @@ func counts(n map[lint.Severity]int) string {
 		if text != "" {
 			text += ", "
 		}
-		text += plural(n[s.severity], s.what)
+		text += command.Plural(n[s.severity], s.what)
 	}
 	return text
 }
@@ -282,7 +283,7 @@ func readOld(ctx context.Context, sources []string, files manifest.Options, stdi
 	var all []manifest.Document
 	for _, source := range sources {
 		if crdsource.IsCatalogue(source) {
-			return nil, usageErrorOf(fmt.Errorf("--old: %s is a catalogue: name a file, folder, URL or git revision", source))
+			return nil, command.UsageError(fmt.Errorf("--old: %s is a catalogue: name a file, folder, URL or git revision", source))
 		}
 		docs, err := r.Read(ctx, source)
 		if err != nil {

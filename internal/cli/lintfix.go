@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/settings"
 	"github.com/keelson-io/keelson/lint"
@@ -21,7 +22,7 @@ import (
 // filter drops are left alone.
 func fixFiles(ctx context.Context, paths []string, files manifest.Options, filter *settings.Filter, notes io.Writer) error {
 	if slices.Contains(paths, "-") {
-		return usageErrorOf(errors.New("--fix edits files, and standard input is none"))
+		return command.UsageError(errors.New("--fix edits files, and standard input is none"))
 	}
 	in, err := files.Read(paths, nil)
 	if err != nil {

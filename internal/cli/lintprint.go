@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/report"
 	"github.com/keelson-io/keelson/lint"
 	"github.com/keelson-io/keelson/server"
@@ -19,12 +20,12 @@ import (
 // printReports writes the reports in a format.
 func printReports(out io.Writer, o lintOptions, reports []*lint.Report) error {
 	if o.output == "json" {
-		return printJSON(out, lintDocument{envelopeOf("LintReport"), reports, countsOf(reports)})
+		return command.PrintJSON(out, lintDocument{command.EnvelopeOf("LintReport"), reports, countsOf(reports)})
 	}
 	if o.output != "text" {
-		return lintReport(o, reports).Write(documents(out), o.output)
+		return lintReport(o, reports).Write(command.Documents(out), o.output)
 	}
-	paint := painter(out)
+	paint := command.Painter(out)
 	var b strings.Builder
 	for _, r := range reports {
 		printFindings(&b, r, paint)
@@ -88,7 +89,7 @@ func checked(reports []*lint.Report) string {
 	}
 	var parts []string
 	if definitions > 0 {
-		parts = append(parts, plural(definitions, "definition"))
+		parts = append(parts, command.Plural(definitions, "definition"))
 	}
 	if policies := len(reports) - definitions; policies > 0 {
 		parts = append(parts, fmt.Sprintf("%d policies and bindings", policies))
@@ -138,7 +139,7 @@ func printLowest(b *strings.Builder, r *lint.Report, always bool, paint func(cod
 			findings[i].Severity = "reason" // not an error of this run
 		}
 		printList(&why, findings, paint)
-		fmt.Fprintf(b, "    %s\n", indent(strings.TrimSuffix(why.String(), "\n"), "    "))
+		fmt.Fprintf(b, "    %s\n", command.Indent(strings.TrimSuffix(why.String(), "\n"), "    "))
 	}
 }
 
@@ -154,12 +155,12 @@ func printList(b *strings.Builder, findings []lint.Finding, paint func(code, tex
 		if where != "" {
 			where += ": "
 		}
-		fmt.Fprintf(b, "%s: %s %s%s\n", paint("1", at), paint(colours[f.Severity], string(f.Severity)+":"), where, indent(f.ReleaseText(), "    "))
+		fmt.Fprintf(b, "%s: %s %s%s\n", paint("1", at), paint(colours[f.Severity], string(f.Severity)+":"), where, command.Indent(f.ReleaseText(), "    "))
 		if e := f.Expression; e != nil {
 			fmt.Fprintf(b, "    | %s\n    | %s%s\n", e.Text, blanks(e.Text, e.Column-1), paint("31", "^"))
 		}
 		if f.Hint != "" {
-			fmt.Fprintf(b, "    %s %s\n", paint("36", "->"), indent(f.Hint, "       "))
+			fmt.Fprintf(b, "    %s %s\n", paint("36", "->"), command.Indent(f.Hint, "       "))
 		}
 	}
 }
@@ -199,7 +200,7 @@ func printCosts(b *strings.Builder, r *lint.Report, s lint.Schema, o lintOptions
 	if s.OfPolicy() {
 		what = "expression"
 	}
-	fmt.Fprintf(b, "%s %s: cost of %s at most %s\n", paint("1", r.Name), strings.Join(s.Versions, ", "), plural(len(s.Costs), what), total)
+	fmt.Fprintf(b, "%s %s: cost of %s at most %s\n", paint("1", r.Name), strings.Join(s.Versions, ", "), command.Plural(len(s.Costs), what), total)
 	if !o.topSet && s.Costs[0].Share < worthShowing {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/keelson-io/keelson/coverage"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/suite"
 )
 
@@ -19,11 +20,11 @@ import (
 func runMutations(ctx context.Context, o suiteOptions, args []string, out, notes io.Writer) (err error) {
 	switch {
 	case o.output != "text" && o.output != "json":
-		return usageErrorOf(fmt.Errorf("--mutate: got -o %s, want text or json", o.output))
+		return command.UsageError(fmt.Errorf("--mutate: got -o %s, want text or json", o.output))
 	case o.update || o.run != "" || o.coverage.enabled():
-		return usageErrorOf(errors.New("--mutate runs all cases again and again: got --update, --run or --coverage with it"))
+		return command.UsageError(errors.New("--mutate runs all cases again and again: got --update, --run or --coverage with it"))
 	case o.mutateLimit < 1:
-		return usageErrorOf(fmt.Errorf("--mutate-limit: got %d, want at least 1", o.mutateLimit))
+		return command.UsageError(fmt.Errorf("--mutate-limit: got %d, want at least 1", o.mutateLimit))
 	}
 	files, err := suiteFiles(args)
 	if err != nil {
@@ -42,17 +43,17 @@ func runMutations(ctx context.Context, o suiteOptions, args []string, out, notes
 		}
 		suites = append(suites, s)
 	}
-	count := newCounter(notes, "tried", 0)
-	defer count.done()
-	m, err := suite.Mutate(ctx, suites, suite.MutateOptions{Limit: o.mutateLimit, Started: func(n int) { count.total = n }, Done: count.step})
+	count := command.NewCounter(notes, "tried", 0)
+	defer count.Done()
+	m, err := suite.Mutate(ctx, suites, suite.MutateOptions{Limit: o.mutateLimit, Started: func(n int) { count.Total = n }, Done: count.Step})
 	if err != nil {
 		return err
 	}
 	if o.output == "json" {
-		return printJSON(out, struct {
-			envelope
+		return command.PrintJSON(out, struct {
+			command.Envelope
 			Mutations *suite.Mutations `json:"mutations"`
-		}{envelopeOf("MutationReport"), m})
+		}{command.EnvelopeOf("MutationReport"), m})
 	}
 	return printMutations(out, m)
 }
@@ -65,7 +66,7 @@ func printMutations(out io.Writer, m *suite.Mutations) error {
 		fmt.Fprintf(&b, "%d of %d changes were tried; --mutate-limit tries more\n", m.Tried, m.Changes)
 	}
 	if m.Invalid > 0 {
-		fmt.Fprintf(&b, "%s not counted: the definition is not valid with them\n", plural(m.Invalid, "change"))
+		fmt.Fprintf(&b, "%s not counted: the definition is not valid with them\n", command.Plural(m.Invalid, "change"))
 	}
 	if len(m.Undetected) > 0 {
 		b.WriteString("\nno case detects:\n")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/lint"
@@ -39,9 +40,9 @@ kinds; built-in kinds need none. Objects are neither validated nor changed by po
 test".`,
 		Example: `  keelson normalize -f crds/ route.yaml
   keelson normalize -f crds/ -o json - < route.yaml`,
-		Annotations: page("every object is printed", "an object cannot be read, or its kind is not known",
+		Annotations: command.Page("every object is printed", "an object cannot be read, or its kind is not known",
 			"keelson help validate, keelson help test"),
-		Args: needArguments("OBJECT"),
+		Args: command.NeedArguments("OBJECT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return normalize(cmd.Context(), o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -55,9 +56,9 @@ test".`,
 // normalize prints every object. It stops at the first that cannot be read.
 func normalize(ctx context.Context, o normalizeOptions, objects []string, stdin io.Reader, out, notes io.Writer) error {
 	if !slices.Contains([]string{"yaml", "json"}, o.output) {
-		return usageErrorOf(fmt.Errorf("--output: got %q, want yaml or json", o.output))
+		return command.UsageError(fmt.Errorf("--output: got %q, want yaml or json", o.output))
 	}
-	if err := onceStdin(objects, o.definitions); err != nil {
+	if err := command.OnceStdin(objects, o.definitions); err != nil {
 		return err
 	}
 	definitions, err := manifest.Read(o.definitions, stdin)
@@ -81,7 +82,7 @@ func normalize(ctx context.Context, o normalizeOptions, objects []string, stdin 
 		if err != nil {
 			return err
 		}
-		if err := printObject(out, o.output, i > 0, object); err != nil {
+		if err := command.PrintObject(out, o.output, i > 0, object); err != nil {
 			return err
 		}
 	}

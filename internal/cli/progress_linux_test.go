@@ -8,14 +8,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/keelson-io/keelson/internal/cli/command"
 )
 
 // TestLintProgress holds that lint shows a count of definitions and policies on a terminal, removes
 // it at the end, and shows none elsewhere.
 func TestLintProgress(t *testing.T) {
-	before := progressDelay
-	progressDelay = 0
-	defer func() { progressDelay = before }()
+	before := command.ProgressDelay
+	command.ProgressDelay = 0
+	defer func() { command.ProgressDelay = before }()
 	dir := t.TempDir()
 	for i := range 2 {
 		crd := fmt.Sprintf(`

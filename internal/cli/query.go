@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/atrest"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 )
 
@@ -55,16 +56,16 @@ as on a server; transition rules do not apply. All objects of the kind are read.
   keelson query 'self.metadata.name.startsWith("web")' --db sqlite://objects.db -o yaml
   keelson query '!(self.spec.replicas <= 5)' --db sqlite://objects.db -f crds/widgets.yaml --count
   keelson query --violations --db sqlite://objects.db -f crds/widgets.yaml`,
-		Annotations: page("the objects are printed, if there are any; with --violations, there are none", "the expression or the database cannot be used; with --violations, there are objects",
+		Annotations: command.Page("the objects are printed, if there are any; with --violations, there are none", "the expression or the database cannot be used; with --violations, there are objects",
 			"keelson help export, keelson help eval", "docs/sql.md: data at rest"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case !o.violations:
 				return oneExpression(cmd, args)
 			case len(args) > 0:
-				return usageErrorOf(errors.New("query: got an expression and --violations, want one of them"))
+				return command.UsageError(errors.New("query: got an expression and --violations, want one of them"))
 			case o.definition == "":
-				return usageErrorOf(errors.New("--violations: the CustomResourceDefinition is missing; -f names its file"))
+				return command.UsageError(errors.New("--violations: the CustomResourceDefinition is missing; -f names its file"))
 			}
 			return nil
 		},
@@ -85,7 +86,7 @@ as on a server; transition rules do not apply. All objects of the kind are read.
 // oneExpression requires one argument.
 func oneExpression(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageErrorOf(fmt.Errorf("%s: got %s, want one expression", nameOf(cmd), plural(len(args), "argument")))
+		return command.UsageError(fmt.Errorf("%s: got %s, want one expression", command.NameOf(cmd), command.Plural(len(args), "argument")))
 	}
 	return nil
 }
@@ -94,14 +95,14 @@ func oneExpression(cmd *cobra.Command, args []string) error {
 func (o *queryOptions) run(cmd *cobra.Command, expr string) error {
 	switch {
 	case o.db == "":
-		return usageErrorOf(errors.New("query: no database is named: --db sqlite://FILE"))
+		return command.UsageError(errors.New("query: no database is named: --db sqlite://FILE"))
 	case !slices.Contains([]string{"name", "yaml", "json"}, o.output):
-		return usageErrorOf(fmt.Errorf("--output: got %q, want name, yaml or json", o.output))
+		return command.UsageError(fmt.Errorf("--output: got %q, want name, yaml or json", o.output))
 	}
 	ctx, out, notes := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	var definition *apiextv1.CustomResourceDefinition
 	if o.definition != "" {
-		text, err := readOne(o.definition, cmd.InOrStdin())
+		text, err := command.ReadOne(o.definition, cmd.InOrStdin())
 		if err != nil {
 			return err
 		}
@@ -141,7 +142,7 @@ func (o *queryOptions) run(cmd *cobra.Command, expr string) error {
 		fmt.Fprintln(out, q.selected.Objects)
 	}
 	if n := q.selected.Failed; n > 0 {
-		fmt.Fprintf(notes, "keelson: the expression is an error for %s, which %s not selected\n", plural(n, "object"), map[bool]string{true: "is", false: "are"}[n == 1])
+		fmt.Fprintf(notes, "keelson: the expression is an error for %s, which %s not selected\n", command.Plural(n, "object"), map[bool]string{true: "is", false: "are"}[n == 1])
 	}
 	return nil
 }
@@ -173,7 +174,7 @@ func (o *queryOptions) tables(ctx context.Context, db *atrest.Database, definiti
 	case len(found) == 0:
 		return nil, fmt.Errorf("%s: no kind %s; it has %s", o.db, want, strings.Join(names, ", "))
 	case len(found) > 1:
-		return nil, usageErrorOf(fmt.Errorf("--kind: %s is in the groups %q and %q; want one, such as %s", o.kind, found[0].Group, found[1].Group, found[0].Kind))
+		return nil, command.UsageError(fmt.Errorf("--kind: %s is in the groups %q and %q; want one, such as %s", o.kind, found[0].Group, found[1].Group, found[0].Kind))
 	}
 	return found, nil
 }
@@ -277,7 +278,7 @@ func (q *query) search(ctx context.Context, t *atrest.Table, expr string, defini
 func (q *query) print(t *atrest.Table, namespace, name string, doc []byte) error {
 	if q.output != "name" {
 		defer func() { q.printed = true }()
-		return printObject(q.out, q.output, q.printed, doc)
+		return command.PrintObject(q.out, q.output, q.printed, doc)
 	}
 	text := strings.ToLower(t.Kind.Kind)
 	if t.Group != "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/atrest"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/source"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
@@ -38,7 +39,7 @@ type violationCause struct {
 // number.
 func (q *query) findViolations(ctx context.Context, t *atrest.Table, definition *apiextv1.CustomResourceDefinition) error {
 	if q.output == "yaml" {
-		return usageErrorOf(fmt.Errorf("--output: got yaml, want name or json with --violations"))
+		return command.UsageError(fmt.Errorf("--output: got yaml, want name or json with --violations"))
 	}
 	crd.Default(definition)
 	if errs := crd.Validate(definition); len(errs) > 0 {
@@ -69,7 +70,7 @@ func (q *query) findViolations(ctx context.Context, t *atrest.Table, definition 
 		fmt.Fprintln(q.out, bad)
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d of %s not valid", bad, plural(all, "object"))
+		return fmt.Errorf("%d of %s not valid", bad, command.Plural(all, "object"))
 	}
 	return nil
 }
@@ -106,7 +107,7 @@ func (q *query) printViolation(t *atrest.Table, v *violation) error {
 	case q.count:
 		return nil
 	case q.output == "json":
-		return printJSON(q.out, v)
+		return command.PrintJSON(q.out, v)
 	}
 	if err := q.print(t, v.Namespace, v.Name, nil); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/coverage"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/lint"
 	"github.com/keelson-io/keelson/schema"
@@ -15,7 +16,7 @@ import (
 
 // validateReport is what keelson validate -o json prints.
 type validateReport struct {
-	envelope
+	command.Envelope
 	Results []*verdict         `json:"results"`
 	Skipped []manifest.Skipped `json:"skipped,omitempty"` // texts that are not objects
 	Summary validateCounts     `json:"summary"`
@@ -31,7 +32,7 @@ type validateCounts struct {
 
 // lintDocument is what keelson lint -o json prints.
 type lintDocument struct {
-	envelope
+	command.Envelope
 	Results []*lint.Report `json:"results"`
 	Summary lintCounts     `json:"summary"`
 }
@@ -51,7 +52,7 @@ func countsOf(reports []*lint.Report) lintCounts {
 
 // testReport is what keelson test -o json prints.
 type testReport struct {
-	envelope
+	command.Envelope
 	Results  []testResult     `json:"results"`
 	Summary  testCounts       `json:"summary"`
 	Coverage *coverage.Report `json:"coverage,omitempty"` // with --coverage
@@ -87,7 +88,7 @@ const (
 
 // testReportOf returns the document for reports. reached is nil without --coverage.
 func testReportOf(reports []suite.Report, reached *coverage.Report) testReport {
-	out := testReport{envelope: envelopeOf("TestReport"), Results: []testResult{}, Coverage: reached}
+	out := testReport{Envelope: command.EnvelopeOf("TestReport"), Results: []testResult{}, Coverage: reached}
 	for _, r := range reports {
 		if r.Err != "" {
 			out.Results = append(out.Results, testResult{File: r.File, Line: r.Line, Findings: []lint.Finding{
@@ -109,13 +110,13 @@ func testReportOf(reports []suite.Report, reached *coverage.Report) testReport {
 
 // witnessReport is what keelson witness -o json and -o yaml print.
 type witnessReport struct {
-	envelope
+	command.Envelope
 	Rules []*witnessRule `json:"rules"`
 }
 
 // snapshotStatus is what keelson snapshot status -o json prints.
 type snapshotStatus struct {
-	envelope
+	command.Envelope
 	File      string         `json:"file"`
 	Bytes     int64          `json:"bytes"`
 	Revision  int64          `json:"revision"`

@@ -1,4 +1,4 @@
-// Package cli is the command line of keelson, with one file for each command.
+// Package cli is the command line of keelson, with a file or a package below it for each command.
 //
 // Main runs a command line and returns the exit code: 0 for success, 1 if the answer is no or the
 // command failed, 2 if the command line is invalid. Results go to standard output, everything else
@@ -16,10 +16,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/server"
 )
 
-// This file has the root command and the helpers of all commands.
+// This file has the root command.
 
 // Main runs a command line, which starts with the name of the program, until it ends or the process
 // receives a signal to stop. A second signal ends the process at once. Under some names, the program acts as another one; see envtest.go.
@@ -47,8 +48,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 func execute(ctx context.Context, root *cobra.Command, args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetArgs(args)
 	root.SetIn(in)
-	errs = newEscaper(errs)
-	root.SetOut(newEscaper(out))
+	errs = command.NewEscaper(errs)
+	root.SetOut(command.NewEscaper(out))
 	root.SetErr(errs)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -57,7 +58,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string, in io.Read
 	if text := err.Error(); text != "" {
 		fmt.Fprintln(errs, "keelson: "+text)
 	}
-	if isUsageError(err) {
+	if command.IsUsageError(err) {
 		if cmd.Name() == "help" {
 			cmd = cmd.Root()
 		}
@@ -83,22 +84,22 @@ another terminal, and talk to the server:
     kubectl apply -f my-crd.yaml`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          onlyCommands,
+		Args:          command.OnlyCommands,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.Annotations = page("all is well", "the command says no, or could not do its work", "keelson help COMMAND")
+	root.Annotations = command.Page("all is well", "the command says no, or could not do its work", "keelson help COMMAND")
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if ExitStatus(cmd) == "" {
+		if command.ExitStatus(cmd) == "" {
 			usual(cmd, args)
 			return
 		}
-		writePage(cmd.OutOrStdout(), cmd, nil)
+		command.WritePage(cmd.OutOrStdout(), cmd, nil)
 	})
 	v := server.Version()
 	root.Version = v.Program
 	root.SetVersionTemplate(versionLine(v))
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(command.FlagError)
 	root.SetHelpCommand(newHelpCommand())
 	for _, cmd := range []*cobra.Command{newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newWitnessCommand(), newConvertCommand(), newAuthzCommand(), newExportCommand(), newQueryCommand()} {
 		addMemoryLimit(cmd)
@@ -124,7 +125,7 @@ func newHelpCommand() *cobra.Command {
 				if about == nil {
 					about = cmd.Root()
 				}
-				return onlyCommands(about, append(rest, args...))
+				return command.OnlyCommands(about, append(rest, args...))
 			}
 			about.InitDefaultHelpFlag() // cobra adds this flag when a command runs
 			return about.Help()

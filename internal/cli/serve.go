@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/server"
 )
 
@@ -37,7 +38,7 @@ func serveCommand(adjust func(*cobra.Command, *server.Config) error) *cobra.Comm
 	cmd := &cobra.Command{
 		Use:         "serve",
 		Short:       "Run the API server",
-		Annotations: page("the server was asked to stop, and did", "it could not start, or could not go on", "keelson help kubeconfig, keelson help snapshot", "docs/operations.md: keeping a server alive"),
+		Annotations: command.Page("the server was asked to stop, and did", "it could not start, or could not go on", "keelson help kubeconfig, keelson help snapshot", "docs/operations.md: keeping a server alive"),
 		Long: `Run the API server until it is stopped (Ctrl-C, SIGTERM).
 
 All data is in one directory: an embedded etcd, the certificates, and
@@ -63,28 +64,28 @@ Flags have kube-apiserver's names.`,
   # Several servers before one etcd cluster
   keelson serve --etcd-servers https://etcd-1:2379,https://etcd-2:2379 --etcd-cafile ca.crt \
       --etcd-certfile client.crt --etcd-keyfile client.key`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger, err := newLogger(cmd.ErrOrStderr(), format, verbosity)
+			logger, err := command.NewLogger(cmd.ErrOrStderr(), format, verbosity)
 			if err != nil {
-				return usageErrorOf(err)
+				return command.UsageError(err)
 			}
 			c.Logger = logger
 			if err := authentication.apply(cmd, &c.Authentication); err != nil {
-				return usageErrorOf(err)
+				return command.UsageError(err)
 			}
 			c.Authorization.LegacySet = slices.ContainsFunc([]string{"authorization-mode", "authorization-webhook-config-file", "authorization-webhook-version",
 				"authorization-webhook-cache-authorized-ttl", "authorization-webhook-cache-unauthorized-ttl"}, cmd.Flags().Changed)
 			c.MinRequestTimeout = time.Duration(minimum) * time.Second
 			if err := checkServeFlags(&c, minimum); err != nil {
-				return usageErrorOf(err)
+				return command.UsageError(err)
 			}
 			if c.MemoryLimit, err = memory.ParseLimit(memoryLimit); err != nil {
-				return usageErrorOf(fmt.Errorf("--memory-limit: %w", err))
+				return command.UsageError(fmt.Errorf("--memory-limit: %w", err))
 			}
 			if adjust != nil {
 				if err := adjust(cmd, &c); err != nil {
-					return usageErrorOf(err)
+					return command.UsageError(err)
 				}
 			}
 			c.Flags = map[string]string{}
@@ -93,7 +94,7 @@ Flags have kube-apiserver's names.`,
 		},
 	}
 	cmd.SetFlagErrorFunc(serverFlagError)
-	serveFlags(&c, &authentication, &format, &memoryLimit, &verbosity, &minimum).install(cmd)
+	serveFlags(&c, &authentication, &format, &memoryLimit, &verbosity, &minimum).Install(cmd)
 	return cmd
 }
 
@@ -133,9 +134,9 @@ func checkServeFlags(c *server.Config, minimum int) error {
 }
 
 // serveFlags returns the flags of the server in groups.
-func serveFlags(c *server.Config, authentication *authnValues, format, memoryLimit *string, verbosity, minimum *int) *flagGroups {
-	groups := &flagGroups{}
-	f := groups.set("Serving")
+func serveFlags(c *server.Config, authentication *authnValues, format, memoryLimit *string, verbosity, minimum *int) *command.FlagGroups {
+	groups := &command.FlagGroups{}
+	f := groups.Set("Serving")
 	f.StringVar(&c.DataDir, "data-dir", server.DefaultDataDir, "`directory` for all data")
 	f.StringVar(&c.BindAddress, "bind-address", server.DefaultBindAddress, "`address` to listen on; 0.0.0.0 for all interfaces")
 	f.IntVar(&c.SecurePort, "secure-port", server.DefaultSecurePort, "`port` to listen on; 0 for any free port")
@@ -164,7 +165,7 @@ func serveFlags(c *server.Config, authentication *authnValues, format, memoryLim
 	f.Lookup("profiling").NoOptDefVal = "true"
 	f.Var(off{&c.FreshReads}, "watch-cache", "answer reads at resource version 0 with what is known already; false: they are as new as the last write, and lists keep to their limit")
 	f.Lookup("watch-cache").NoOptDefVal = "true"
-	f = groups.set("etcd")
+	f = groups.Set("etcd")
 	f.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "`URLs` of an etcd cluster, in place of the embedded etcd")
 	f.StringVar(&c.EtcdCAFile, "etcd-cafile", "", "`file` with the authorities of the etcd cluster's certificates")
 	f.StringVar(&c.EtcdCertFile, "etcd-certfile", "", "`file` with the client certificate for etcd")
@@ -172,11 +173,11 @@ func serveFlags(c *server.Config, authentication *authnValues, format, memoryLim
 	f.StringVar(&c.EtcdPrefix, "etcd-prefix", "/registry", "`prefix` of all keys in etcd")
 	f.StringVar(&c.EncryptionConfigFile, "encryption-provider-config", "", "EncryptionConfiguration `file`: which resources are encrypted in etcd, and how")
 	f.BoolVar(&c.EncryptionReload, "encryption-provider-config-automatic-reload", false, "read --encryption-provider-config again when it changes")
-	f = groups.set("Authentication")
+	f = groups.Set("Authentication")
 	f.StringVar(&c.ClientCAFile, "client-ca-file", "", "`file` with more authorities of client certificates")
 	f.StringVar(&c.TokenAuthFile, "token-auth-file", "", "CSV `file` of bearer tokens: token,user,uid,\"group1,group2\"")
 	authnFlags(f, &c.Authentication, authentication)
-	f = groups.set("Authorization")
+	f = groups.Set("Authorization")
 	z := &c.Authorization
 	f.StringVar(&z.File, "authorization-config", "", "AuthorizationConfiguration `file` with the authorizers in order; reloaded when it changes")
 	f.StringSliceVar(&z.Modes, "authorization-mode", []string{config.RBAC}, "ordered `list` of authorizers: "+strings.Join(config.Types, ", "))
@@ -185,15 +186,15 @@ func serveFlags(c *server.Config, authentication *authnValues, format, memoryLim
 	f.StringVar(&z.WebhookVersion, "authorization-webhook-version", config.DefaultWebhookVersion, "`version` of the SubjectAccessReview sent to the webhook: v1 or v1beta1")
 	f.DurationVar(&z.WebhookAuthorized, "authorization-webhook-cache-authorized-ttl", config.DefaultWebhookAuthorized, "`duration` for which the webhook's allowed answers are cached; 0 for not at all")
 	f.DurationVar(&z.WebhookUnauthorized, "authorization-webhook-cache-unauthorized-ttl", config.DefaultWebhookUnauthorized, "`duration` for which the webhook's other answers are cached; 0 for not at all")
-	f = groups.set("Admission and controllers")
+	f = groups.Set("Admission and controllers")
 	f.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", nil, "`names` of admission plugins to run in addition to "+strings.Join(server.DefaultAdmission, ", ")+"; available are "+strings.Join(server.OptionalAdmission, ", ")+". NodeRestriction runs by default with the Node authorizer")
 	f.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", nil, "`names` of admission plugins not to run")
 	f.StringVar(&c.AdmissionConfigFile, "admission-control-config-file", "", "AdmissionConfiguration `file` with the configuration of admission plugins")
 	c.NotReadyTolerationSeconds = f.Int64("default-not-ready-toleration-seconds", 300, "`seconds` that pods tolerate a node that is not ready, unless they say otherwise")
 	c.UnreachableTolerationSeconds = f.Int64("default-unreachable-toleration-seconds", 300, "`seconds` that pods tolerate a node that is not reachable, unless they say otherwise")
 	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"}, "`list` of controllers to run: * for all, a name for one, *,-name for all but one; names are "+strings.Join(server.Controllers(), ", "))
-	auditFlags(groups.set("Audit"), c)
-	f = groups.set("Log")
+	auditFlags(groups.Set("Audit"), c)
+	f = groups.Set("Log")
 	f.StringVar(format, "logging-format", "text", "`format` of the log: text or json")
 	f.IntVarP(verbosity, "v", "v", 0, "`level` of detail: 0; 2 to log each messageExpression that fails; 4 for debug messages; 5 to log requests that no RBAC rule allows")
 	return groups
@@ -238,7 +239,7 @@ func (o off) Set(text string) error {
 // Type implements pflag.Value.
 func (off) Type() string { return "bool" }
 
-// serverFlagError is flagError for the server. For flags of kube-apiserver that Keelson lacks, it
+// serverFlagError is command.FlagError for the server. For flags of kube-apiserver that Keelson lacks, it
 // adds advice.
 func serverFlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
@@ -252,7 +253,7 @@ func serverFlagError(cmd *cobra.Command, err error) error {
 			err = fmt.Errorf("--%s: %s", name, text)
 		}
 	}
-	return flagError(cmd, err)
+	return command.FlagError(cmd, err)
 }
 
 // instead maps flags of kube-apiserver that Keelson lacks to advice.

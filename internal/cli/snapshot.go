@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/store/etcd"
 )
@@ -31,8 +32,8 @@ A snapshot has the format of etcd's snapshots: the snapshots of etcdctl can be
 restored, and etcdutl reads those of this command.`,
 		Example: `  keelson snapshot save backup.db
   keelson snapshot restore --data-dir keelson-new backup.db`,
-		Annotations: page("it is done", "it is not done; nothing is left of it", "keelson help snapshot save, keelson help snapshot restore", "docs/operations.md: backup and restore"),
-		Args:        onlyCommands,
+		Annotations: command.Page("it is done", "it is not done; nothing is left of it", "keelson help snapshot save, keelson help snapshot restore", "docs/operations.md: backup and restore"),
+		Args:        command.OnlyCommands,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newSnapshotSaveCommand(), newSnapshotStatusCommand(), newSnapshotRestoreCommand())
@@ -54,12 +55,12 @@ the file contains every Secret of the server.
 FILE appears only when the snapshot is complete and its checksum is correct.`,
 		Example: `  keelson snapshot save backup.db
   keelson snapshot save --kubeconfig keelson-data/admin.kubeconfig "backup-$(date +%F).db"`,
-		Annotations: page("the file is written and verified", "there is no file", "keelson help snapshot restore"),
-		Args:        oneArgument,
+		Annotations: command.Page("the file is written and verified", "there is no file", "keelson help snapshot restore"),
+		Args:        command.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
 			if clientcmd.IsEmptyConfig(err) {
-				return usageErrorOf(errors.New("snapshot save: no server is named: give its kubeconfig with --kubeconfig or KUBECONFIG"))
+				return command.UsageError(errors.New("snapshot save: no server is named: give its kubeconfig with --kubeconfig or KUBECONFIG"))
 			}
 			if err != nil {
 				return fmt.Errorf("finding the server: %w", err)
@@ -106,7 +107,7 @@ func saveSnapshot(ctx context.Context, config *rest.Config, file string, screen 
 	}
 	defer os.Remove(part.Name()) // fails after success, when the file was renamed
 	defer part.Close()
-	size, err := io.Copy(part, &progress{from: response.Body, screen: terminalOf(screen)})
+	size, err := io.Copy(part, &progress{from: response.Body, screen: command.TerminalOf(screen)})
 	if err != nil {
 		return 0, fmt.Errorf("the snapshot broke off after %d bytes: %w", size, err)
 	}
@@ -157,10 +158,10 @@ that watched the old server get the error that theirs have expired, and list aga
 		Example: `  keelson snapshot restore --data-dir keelson-new backup.db
   cp -r keelson-data/pki keelson-new/
   keelson serve --data-dir keelson-new`,
-		Annotations: page("the directory is made", "it is as it was", "keelson help snapshot save, keelson help serve"),
-		Args:        oneArgument,
+		Annotations: command.Page("the directory is made", "it is as it was", "keelson help snapshot save, keelson help serve"),
+		Args:        command.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			logger, err := newLogger(cmd.ErrOrStderr(), "text", 0)
+			logger, err := command.NewLogger(cmd.ErrOrStderr(), "text", 0)
 			if err != nil {
 				return err
 			}

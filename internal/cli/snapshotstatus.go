@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/store/encrypt"
 	"github.com/keelson-io/keelson/store/etcd"
 )
@@ -28,11 +29,11 @@ with which key. Whoever restores the snapshot needs these keys.
 The command needs neither a server nor the keys.`,
 		Example: `  keelson snapshot status backup.db
   keelson snapshot status -o json backup.db`,
-		Annotations: page("the snapshot is complete, and its checksum is correct", "it is not", "keelson help snapshot restore", "docs/operations.md: backup and restore"),
-		Args:        oneArgument,
+		Annotations: command.Page("the snapshot is complete, and its checksum is correct", "it is not", "keelson help snapshot restore", "docs/operations.md: backup and restore"),
+		Args:        command.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "text" && format != "json" {
-				return usageErrorOf(fmt.Errorf("snapshot status: -o: got %q, want text or json", format))
+				return command.UsageError(fmt.Errorf("snapshot status: -o: got %q, want text or json", format))
 			}
 			inventory, err := etcd.ReadInventory(args[0], encrypt.Describe)
 			if err != nil {
@@ -91,7 +92,7 @@ func resourceOf(key string) (string, bool) {
 func printSnapshot(w io.Writer, format, file string, inventory *etcd.Inventory) error {
 	parts, all := partsOf(inventory)
 	if format == "json" {
-		return printJSON(w, snapshotStatus{envelopeOf("SnapshotStatus"), file, inventory.Bytes, inventory.Revision, all, parts})
+		return command.PrintJSON(w, snapshotStatus{command.EnvelopeOf("SnapshotStatus"), file, inventory.Bytes, inventory.Revision, all, parts})
 	}
 	fmt.Fprintf(w, "%s: %d bytes, checksum verified, revision %d, %d objects\n\n", file, inventory.Bytes, inventory.Revision, all)
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)

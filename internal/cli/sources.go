@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/crdsource"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/settings"
@@ -71,7 +72,7 @@ func (out *definitionSources) readFrom(ctx context.Context, r *crdsource.Reader,
 		if crdsource.IsCatalogue(source) {
 			c, err := r.Catalogue(source)
 			if err != nil {
-				return usageErrorOf(fmt.Errorf("--crd: %w", err))
+				return command.UsageError(fmt.Errorf("--crd: %w", err))
 			}
 			out.catalogues = append(out.catalogues, c)
 			continue
@@ -189,7 +190,7 @@ func (s *settingsFlags) load(lint bool) (*settings.Settings, *settings.Filter, e
 		found, err = settings.Find(".", s.trusted)
 	}
 	if err != nil {
-		return nil, nil, usageErrorOf(err)
+		return nil, nil, command.UsageError(err)
 	}
 	if s.baseline == "" {
 		s.baseline = found.Baseline
@@ -208,7 +209,7 @@ func (s *settingsFlags) finish(filter *settings.Filter, notes io.Writer) (done b
 	if s.writeBaseline != "" {
 		n, err := filter.Write(s.writeBaseline)
 		if err == nil {
-			fmt.Fprintf(notes, "keelson: %s: %s written; name it with --baseline, or as baseline in %s\n", s.writeBaseline, plural(n, "finding"), settings.Name)
+			fmt.Fprintf(notes, "keelson: %s: %s written; name it with --baseline, or as baseline in %s\n", s.writeBaseline, command.Plural(n, "finding"), settings.Name)
 		}
 		return true, err
 	}

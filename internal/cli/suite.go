@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keelson-io/keelson/coverage"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/report"
 	"github.com/keelson-io/keelson/server"
@@ -91,9 +92,9 @@ results, and changes nothing else: read the difference before you commit it.
   keelson test --update tests/ && git diff tests/
   keelson test -o junit tests/ > junit.xml
   keelson test --init crds/widgets.yaml tests/widgets_rules.yaml`,
-		Annotations: page("every case passed", "a case failed, a suite cannot be read, or there is no case",
+		Annotations: command.Page("every case passed", "a case failed, a suite cannot be read, or there is no case",
 			"keelson help validate, keelson help normalize, keelson help witness", "docs/testing.md: all keys of suites"),
-		Args: needArguments("SUITE"),
+		Args: command.NeedArguments("SUITE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.init {
 				return initSuite(cmd.Context(), args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -118,14 +119,14 @@ results, and changes nothing else: read the difference before you commit it.
 // runSuites runs suites and prints the results. The error has the number of failed cases.
 func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io.Writer) error {
 	if !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.output) {
-		return usageErrorOf(fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output))
+		return command.UsageError(fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output))
 	}
 	if err := o.coverage.check(); err != nil {
 		return err
 	}
 	run, err := regexp.Compile(o.run)
 	if err != nil {
-		return usageErrorOf(fmt.Errorf("--run: %w", err))
+		return command.UsageError(fmt.Errorf("--run: %w", err))
 	}
 	files, err := suiteFiles(args)
 	if err != nil {
@@ -187,9 +188,9 @@ func runSuite(ctx context.Context, o suiteOptions, file string, run *regexp.Rege
 	}
 	defer s.Close()
 	chosen := func(c *suite.Case) bool { return run.MatchString(c.Name) }
-	count := newCounter(notes, file+": run", len(s.Cases))
-	defer count.done()
-	options := suite.RunOptions{Choose: chosen, Coverage: recorder, Done: count.step}
+	count := command.NewCounter(notes, file+": run", len(s.Cases))
+	defer count.Done()
+	options := suite.RunOptions{Choose: chosen, Coverage: recorder, Done: count.Step}
 	if r.Results = append(r.Results, s.RunWith(ctx, options)...); !o.update || r.Failed() == 0 {
 		return r, nil
 	}
@@ -215,7 +216,7 @@ func suiteFiles(args []string) ([]string, error) {
 		}
 		if len(files) == 1 && files[0] == a {
 			if a == "-" {
-				return nil, usageErrorOf(errors.New("standard input cannot be a suite: paths in it start at its folder"))
+				return nil, command.UsageError(errors.New("standard input cannot be a suite: paths in it start at its folder"))
 			}
 			out = append(out, a)
 			continue
@@ -250,7 +251,7 @@ func updateSuite(s *suite.Suite, results []suite.Result, notes io.Writer) (bool,
 	if err := os.WriteFile(s.File, text, mode); err != nil {
 		return false, err
 	}
-	fmt.Fprintf(notes, "%s: %s updated\n", s.File, plural(n, "case"))
+	fmt.Fprintf(notes, "%s: %s updated\n", s.File, command.Plural(n, "case"))
 	return true, nil
 }
 
@@ -258,13 +259,13 @@ func updateSuite(s *suite.Suite, results []suite.Result, notes io.Writer) (bool,
 func printSuites(out io.Writer, format string, reports []suite.Report, reached *coverage.Report) error {
 	switch format {
 	case "json":
-		return printJSON(out, testReportOf(reports, reached))
+		return command.PrintJSON(out, testReportOf(reports, reached))
 	case "junit":
 		return suite.WriteJUnit(out, reports)
 	case "sarif", "github":
-		return suiteReport(reports).Write(documents(out), format)
+		return suiteReport(reports).Write(command.Documents(out), format)
 	}
-	paint := painter(out)
+	paint := command.Painter(out)
 	var b strings.Builder
 	rows := [][]string{{"RESULT", "WHERE", "CASE"}}
 	for _, r := range reports {
@@ -295,13 +296,13 @@ func printSuites(out io.Writer, format string, reports []suite.Report, reached *
 	i := 1
 	for _, r := range reports {
 		if r.Err != "" {
-			fmt.Fprintf(&b, "%s\n        %s\n", colour(lines[i]), indent(r.Err, "        "))
+			fmt.Fprintf(&b, "%s\n        %s\n", colour(lines[i]), command.Indent(r.Err, "        "))
 			i++
 		}
 		for _, c := range r.Results {
 			fmt.Fprintf(&b, "%s\n", colour(lines[i]))
 			for _, f := range c.Failures {
-				fmt.Fprintf(&b, "        %s\n", indent(f, "          "))
+				fmt.Fprintf(&b, "        %s\n", command.Indent(f, "          "))
 			}
 			for _, line := range reasonLines(c.Reasons) {
 				fmt.Fprintf(&b, "          %s\n", line)

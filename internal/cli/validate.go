@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/settings"
 	"github.com/keelson-io/keelson/internal/source"
@@ -38,7 +39,7 @@ type validateOptions struct {
 	operation       string
 	subresource     string
 	explain         bool
-	as              userFlags
+	as              command.UserFlags
 	sources         sourceFlags
 	settingsFlags
 }
@@ -94,7 +95,7 @@ version, and its old object must have the same version.`,
   keelson validate new-crd.yaml -o json
   kubectl kustomize . | keelson validate -f crds/ -
   keelson validate --ignore-missing --exclude testdata -q deploy/`,
-		Annotations: page("every object is valid", "an object is not valid, or there is none; what is wrong with it is on standard output",
+		Annotations: command.Page("every object is valid", "an object is not valid, or there is none; what is wrong with it is on standard output",
 			"keelson help normalize, keelson help test, keelson help lint", "docs/testing.md: suites of objects, with policies"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return validate(cmd, o, args)
@@ -116,7 +117,7 @@ version, and its old object must have the same version.`,
 	f.StringVar(&o.subresource, "subresource", "", "subresource to update: status; by default the object itself")
 	o.sources.add(cmd)
 	o.settingsFlags.add(cmd)
-	o.as.add(cmd)
+	o.as.Add(cmd)
 	return cmd
 }
 
@@ -143,7 +144,7 @@ func validate(cmd *cobra.Command, o validateOptions, objects []string) error {
 		o.definitions, objects = nil, o.definitions
 	}
 	if len(objects) == 0 {
-		return noneNamed(cmd, "OBJECT")
+		return command.NoneNamed(cmd, "OBJECT")
 	}
 	ctx, stdin, out, notes := cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	filter, err := o.applySettings(cmd)
@@ -154,12 +155,12 @@ func validate(cmd *cobra.Command, o validateOptions, objects []string) error {
 	if err != nil {
 		return err
 	}
-	if err := onceStdin(objects, o.definitions, o.old, o.sources.crds); err != nil {
+	if err := command.OnceStdin(objects, o.definitions, o.old, o.sources.crds); err != nil {
 		return err
 	}
 	read := manifest.Options{Exclude: o.exclude, ObjectsOnly: true}
 	if err := read.Check(); err != nil {
-		return usageErrorOf(fmt.Errorf("--exclude: %w", err))
+		return command.UsageError(fmt.Errorf("--exclude: %w", err))
 	}
 	if v.sources, err = o.sources.read(ctx, read, stdin); err != nil {
 		return err
@@ -281,8 +282,8 @@ func (v *validation) setAside(docs []manifest.Document) []manifest.Document {
 // judgeAll adds a verdict for each object.
 func (v *validation) judgeAll(ctx context.Context, docs []manifest.Document, notes io.Writer) error {
 	out := make([]*verdict, len(docs))
-	wait := newCounter(notes, "validated", len(docs))
-	defer wait.done()
+	wait := command.NewCounter(notes, "validated", len(docs))
+	defer wait.Done()
 	var next atomic.Int64
 	var stepping sync.Mutex
 	var group sync.WaitGroup
@@ -295,7 +296,7 @@ func (v *validation) judgeAll(ctx context.Context, docs []manifest.Document, not
 				}
 				out[i] = v.judge(ctx, v.server, docs[i])
 				stepping.Lock()
-				wait.step()
+				wait.Step()
 				stepping.Unlock()
 			}
 		})
@@ -426,26 +427,26 @@ func (o validateOptions) check() (*validation, error) {
 	for _, p := range o.ignorePaths {
 		steps := source.Split(p)
 		if len(steps) == 0 {
-			return nil, usageErrorOf(fmt.Errorf("--ignore-path: got %q, want a field such as spec.secret", p))
+			return nil, command.UsageError(fmt.Errorf("--ignore-path: got %q, want a field such as spec.secret", p))
 		}
 		v.ignored = append(v.ignored, steps)
 	}
 	switch {
 	case !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.output):
-		return nil, usageErrorOf(fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output))
+		return nil, command.UsageError(fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output))
 	case !slices.Contains([]string{"Strict", "Warn", "Ignore"}, o.fieldValidation):
-		return nil, usageErrorOf(fmt.Errorf("--field-validation: got %q, want Strict, Warn or Ignore", o.fieldValidation))
+		return nil, command.UsageError(fmt.Errorf("--field-validation: got %q, want Strict, Warn or Ignore", o.fieldValidation))
 	case !slices.Contains([]string{"", offline.Create, offline.Update, offline.Delete}, o.operation):
-		return nil, usageErrorOf(fmt.Errorf("--operation: got %q, want CREATE, UPDATE or DELETE", o.operation))
+		return nil, command.UsageError(fmt.Errorf("--operation: got %q, want CREATE, UPDATE or DELETE", o.operation))
 	case !slices.Contains([]string{"", "status"}, o.subresource):
-		return nil, usageErrorOf(fmt.Errorf("--subresource: got %q, want status", o.subresource))
+		return nil, command.UsageError(fmt.Errorf("--subresource: got %q, want status", o.subresource))
 	case o.operation == offline.Update && len(o.old) == 0:
-		return nil, usageErrorOf(errors.New("--operation UPDATE: name the objects as they are now with --old"))
+		return nil, command.UsageError(errors.New("--operation UPDATE: name the objects as they are now with --old"))
 	case o.subresource != "" && len(o.old) == 0:
-		return nil, usageErrorOf(errors.New("--subresource: only updates are made to one; name the objects as they are now with --old"))
+		return nil, command.UsageError(errors.New("--subresource: only updates are made to one; name the objects as they are now with --old"))
 	}
 	var err error
-	v.user, err = o.as.user()
+	v.user, err = o.as.User()
 	return v, err
 }
 

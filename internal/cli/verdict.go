@@ -13,6 +13,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/report"
 	"github.com/keelson-io/keelson/internal/settings"
@@ -273,7 +274,7 @@ func (v *validation) print(out io.Writer) error {
 	case "text":
 		return v.printText(out)
 	}
-	return v.report().Write(documents(out), v.output)
+	return v.report().Write(command.Documents(out), v.output)
 }
 
 func (v *validation) printJSON(out io.Writer) error {
@@ -282,12 +283,12 @@ func (v *validation) printJSON(out io.Writer) error {
 	if v.quiet {
 		verdicts = slices.DeleteFunc(slices.Clone(verdicts), func(one *verdict) bool { return one.Valid })
 	}
-	return printJSON(out, validateReport{envelopeOf("ValidateReport"), verdicts, v.skipped,
+	return command.PrintJSON(out, validateReport{command.EnvelopeOf("ValidateReport"), verdicts, v.skipped,
 		validateCounts{Valid: valid, Invalid: invalid, Skipped: skipped, NotObjects: len(v.skipped)}})
 }
 
 func (v *validation) printText(out io.Writer) error {
-	paint := painter(out)
+	paint := command.Painter(out)
 	var b strings.Builder
 	unknown := v.unknownKinds()
 	for i, one := range v.verdicts {
@@ -308,7 +309,7 @@ func (v *validation) printText(out io.Writer) error {
 			word = paint("31", "invalid")
 		}
 		if one.Suppressed > 0 {
-			word += fmt.Sprintf(" (%s suppressed)", plural(one.Suppressed, "finding"))
+			word += fmt.Sprintf(" (%s suppressed)", command.Plural(one.Suppressed, "finding"))
 		}
 		subject := one.subject()
 		if subject != "" {
@@ -327,9 +328,9 @@ func (v *validation) printText(out io.Writer) error {
 		}
 		if n := len(v.verdicts) + len(v.skipped); n > 1 {
 			valid, invalid, skipped := v.counts()
-			fmt.Fprintf(&b, "%s: %d valid, %d invalid, %d skipped\n", plural(len(v.verdicts), "object"), valid, invalid, skipped)
+			fmt.Fprintf(&b, "%s: %d valid, %d invalid, %d skipped\n", command.Plural(len(v.verdicts), "object"), valid, invalid, skipped)
 			if len(v.skipped) > 0 {
-				fmt.Fprintf(&b, "%s skipped: not for a server\n", plural(len(v.skipped), "other text"))
+				fmt.Fprintf(&b, "%s skipped: not for a server\n", command.Plural(len(v.skipped), "other text"))
 			}
 		}
 	}

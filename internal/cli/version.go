@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/server"
 )
 
@@ -18,8 +19,8 @@ func newVersionCommand() *cobra.Command {
 		Short:       "Print the version of this program and of the Kubernetes API",
 		Long:        `Version prints the version of this program and of the Kubernetes API that it serves, like the server's /version.`,
 		Example:     "  keelson version\n  keelson version -o json",
-		Annotations: page("the version is printed", "it cannot be written", "keelson help serve"),
-		Args:        noArguments,
+		Annotations: command.Page("the version is printed", "it cannot be written", "keelson help serve"),
+		Args:        command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := server.Version()
 			switch output {
@@ -27,9 +28,9 @@ func newVersionCommand() *cobra.Command {
 				_, err := io.WriteString(cmd.OutOrStdout(), versionLine(v))
 				return err
 			case "json":
-				return printJSON(cmd.OutOrStdout(), v)
+				return command.PrintJSON(cmd.OutOrStdout(), v)
 			}
-			return usageErrorOf(fmt.Errorf("--output: got %q, want text or json", output))
+			return command.UsageError(fmt.Errorf("--output: got %q, want text or json", output))
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "`format`: text or json")

@@ -18,6 +18,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/offline"
 	"github.com/keelson-io/keelson/suite"
@@ -53,10 +54,10 @@ for "keelson test", use "keelson test --init".`,
   keelson witness --rule spec.replicas crds/
   keelson witness --minimal crds/widgets.yaml > widget.yaml
   keelson witness -o json crds/ | jq '.rules[] | select(.refused.proved)'`,
-		Annotations: page("each rule has both objects, or it is proved that there is none",
+		Annotations: command.Page("each rule has both objects, or it is proved that there is none",
 			"for a rule, none was found and none is impossible; or a definition cannot be read",
 			"keelson help test, keelson help lint, keelson help validate", "docs/witness.md: what is searched, and how to read the result"),
-		Args: needArguments("CRD"),
+		Args: command.NeedArguments("CRD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runWitness(cmd.Context(), o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -73,10 +74,10 @@ for "keelson test", use "keelson test --init".`,
 // runWitness prints the witnesses. The error has the number of rules without.
 func runWitness(ctx context.Context, o witnessOptions, paths []string, stdin io.Reader, out, notes io.Writer) error {
 	if !slices.Contains([]string{"text", "yaml", "json"}, o.output) {
-		return usageErrorOf(fmt.Errorf("--output: got %q, want text, yaml or json", o.output))
+		return command.UsageError(fmt.Errorf("--output: got %q, want text, yaml or json", o.output))
 	}
 	if o.timeout <= 0 {
-		return usageErrorOf(fmt.Errorf("--timeout: got %v, want a positive time", o.timeout))
+		return command.UsageError(fmt.Errorf("--timeout: got %v, want a positive time", o.timeout))
 	}
 	definitions, err := readDefinitions(paths, stdin)
 	if err != nil {
@@ -103,7 +104,7 @@ func runWitness(ctx context.Context, o witnessOptions, paths []string, stdin io.
 		}
 	}
 	if missing > 0 {
-		return fmt.Errorf("%s of %d: an object was not found, and it is not proved that there is none", plural(missing, "rule"), len(rules))
+		return fmt.Errorf("%s of %d: an object was not found, and it is not proved that there is none", command.Plural(missing, "rule"), len(rules))
 	}
 	return nil
 }
@@ -200,8 +201,8 @@ func (o *witnessOptions) find(ctx context.Context, definitions []sourcedDefiniti
 		}
 		return nil, errors.New("the definitions have no rules (x-kubernetes-validations); for the smallest valid object, use --minimal")
 	}
-	count := newCounter(notes, "searched for rules", len(rules))
-	defer count.done()
+	count := command.NewCounter(notes, "searched for rules", len(rules))
+	defer count.Done()
 	for i, r := range rules {
 		within, cancel := context.WithTimeout(ctx, o.timeout)
 		r.pair = searches[i].Both(within, r.pair.Rule)
@@ -211,7 +212,7 @@ func (o *witnessOptions) find(ctx context.Context, definitions []sourcedDefiniti
 		}
 		r.Accepted, r.Refused = objectOf(&r.pair.Accepted), objectOf(&r.pair.Refused)
 		r.Refused.Fails = r.pair.Fails
-		count.step()
+		count.Step()
 	}
 	return rules, nil
 }
@@ -233,13 +234,13 @@ func objectOf(r *witness.Result) witnessObject {
 // print writes the rules in a format.
 func (o *witnessOptions) print(out io.Writer, rules []*witnessRule) error {
 	if o.output != "text" {
-		text, err := json.Marshal(witnessReport{envelopeOf("WitnessReport"), rules})
+		text, err := json.Marshal(witnessReport{command.EnvelopeOf("WitnessReport"), rules})
 		if err != nil {
 			return err
 		}
-		return printObject(out, o.output, false, text)
+		return command.PrintObject(out, o.output, false, text)
 	}
-	paint := painter(out)
+	paint := command.Painter(out)
 	var b strings.Builder
 	before := ""
 	for _, r := range rules {
@@ -285,13 +286,13 @@ func (w *witnessObject) print(b *strings.Builder, word, verb string) {
 			continue
 		}
 		var text strings.Builder
-		if printObject(&text, "yaml", false, part.text) != nil {
+		if command.PrintObject(&text, "yaml", false, part.text) != nil {
 			continue
 		}
 		if w.Old != nil {
 			fmt.Fprintf(b, "      # %s\n", part.title)
 		}
-		fmt.Fprintf(b, "      %s\n", indent(strings.TrimSpace(text.String()), "      "))
+		fmt.Fprintf(b, "      %s\n", command.Indent(strings.TrimSpace(text.String()), "      "))
 	}
 	for _, other := range w.Also {
 		fmt.Fprintf(b, "      # also refused by %s\n", strings.Join(strings.Fields(other), " "))
@@ -320,7 +321,7 @@ func (o *witnessOptions) printMinimal(ctx context.Context, definitions []sourced
 			if object == nil {
 				return fmt.Errorf("%s: %s %s: the search found no valid object: write one by hand, and check it with keelson validate", d.source, d.Name, v.Name)
 			}
-			if err := printObject(out, format, more, object); err != nil {
+			if err := command.PrintObject(out, format, more, object); err != nil {
 				return err
 			}
 			more = true
@@ -335,7 +336,7 @@ func (o *witnessOptions) printMinimal(ctx context.Context, definitions []sourced
 // initSuite writes a suite for a definition to a file that must not exist, or to out.
 func initSuite(ctx context.Context, args []string, stdin io.Reader, out, notes io.Writer) error {
 	if len(args) > 2 || args[0] == "-" && len(args) > 1 {
-		return usageErrorOf(errors.New("--init: want a file with a definition, and optionally the file of the new suite"))
+		return command.UsageError(errors.New("--init: want a file with a definition, and optionally the file of the new suite"))
 	}
 	definitions, err := readDefinitions(args[:1], stdin)
 	if err != nil {
@@ -357,14 +358,14 @@ func initSuite(ctx context.Context, args []string, stdin io.Reader, out, notes i
 	if err != nil {
 		return err
 	}
-	count := newCounter(notes, "searched for rules", 0)
-	text, err := suite.Init(ctx, def.CustomResourceDefinition, crdPath, search, count.step)
-	count.done()
+	count := command.NewCounter(notes, "searched for rules", 0)
+	text, err := suite.Init(ctx, def.CustomResourceDefinition, crdPath, search, count.Step)
+	count.Done()
 	if err != nil {
 		return err
 	}
 	if len(args) == 1 {
-		_, err := documents(out).Write(text)
+		_, err := command.Documents(out).Write(text)
 		return err
 	}
 	f, err := os.OpenFile(args[1], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

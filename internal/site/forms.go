@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keelson-io/keelson/internal/cli"
+	"github.com/keelson-io/keelson/internal/cli/command"
 )
 
 // This file writes more of the reference from the code: exit codes, JSON documents, IDs of findings.
@@ -29,7 +30,7 @@ func exitCodesPage() (string, error) {
 	rows := 0
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
-		if lines := strings.Split(cli.ExitStatus(c), "\n"); len(lines) == 3 {
+		if lines := strings.Split(command.ExitStatus(c), "\n"); len(lines) == 3 {
 			cell := func(line string) string { return strings.ReplaceAll(strings.TrimSpace(line[1:]), "|", "\\|") }
 			fmt.Fprintf(&b, "| [%s](/commands/%s/) | %s | %s |\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"), cell(lines[0]), cell(lines[1]))
 			rows++

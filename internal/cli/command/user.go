@@ -1,6 +1,6 @@
 // This file has the flags for the user of a request.
 
-package cli
+package command
 
 import (
 	"errors"
@@ -12,35 +12,35 @@ import (
 	"github.com/keelson-io/keelson/offline"
 )
 
-// userFlags are kubectl's flags for the user of a request.
-type userFlags struct {
-	name, uid string
+// UserFlags are kubectl's flags for the user of a request.
+type UserFlags struct {
+	Name, uid string
 	groups    []string
 	extra     []string
 }
 
-// add adds the flags to a command.
-func (u *userFlags) add(cmd *cobra.Command) {
+// Add adds the flags to a command.
+func (u *UserFlags) Add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&u.name, "as", "", "user who makes the request, a service account as system:serviceaccount:NAMESPACE:NAME (default an administrator)")
+	f.StringVar(&u.Name, "as", "", "user who makes the request, a service account as system:serviceaccount:NAMESPACE:NAME (default an administrator)")
 	f.StringArrayVar(&u.groups, "as-group", nil, "group of the user named with --as; may be repeated")
 	f.StringVar(&u.uid, "as-uid", "", "UID of the user named with --as")
 	f.StringArrayVar(&u.extra, "as-user-extra", nil, "further attribute KEY=VALUE of the user named with --as; may be repeated")
 }
 
-// user returns the user that the flags name; nil without flags.
-func (u *userFlags) user() (*offline.User, error) {
-	if u.name == "" {
+// User returns the user that the flags name; nil without flags.
+func (u *UserFlags) User() (*offline.User, error) {
+	if u.Name == "" {
 		if u.uid != "" || len(u.groups)+len(u.extra) > 0 {
-			return nil, usageErrorOf(errors.New("--as-group, --as-uid and --as-user-extra say more of a user whom --as names, and it names none"))
+			return nil, UsageError(errors.New("--as-group, --as-uid and --as-user-extra say more of a user whom --as names, and it names none"))
 		}
 		return nil, nil
 	}
-	user := &offline.User{Name: u.name, UID: u.uid, Groups: u.groups}
+	user := &offline.User{Name: u.Name, UID: u.uid, Groups: u.groups}
 	for _, e := range u.extra {
 		key, value, ok := strings.Cut(e, "=")
 		if !ok || key == "" {
-			return nil, usageErrorOf(fmt.Errorf("--as-user-extra: got %q, want KEY=VALUE", e))
+			return nil, UsageError(fmt.Errorf("--as-user-extra: got %q, want KEY=VALUE", e))
 		}
 		if user.Extra == nil {
 			user.Extra = map[string][]string{}

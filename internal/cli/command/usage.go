@@ -1,6 +1,6 @@
 // This file has the errors of invalid command lines.
 
-package cli
+package command
 
 import (
 	"errors"
@@ -18,23 +18,23 @@ func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// usageErrorOf returns the error of an invalid command line, for which the program ends with 2.
-func usageErrorOf(err error) error { return &usageError{err} }
+// UsageError returns the error of an invalid command line, for which the program ends with 2.
+func UsageError(err error) error { return &usageError{err} }
 
-// isUsageError reports whether an error is that of an invalid command line.
-func isUsageError(err error) bool {
+// IsUsageError reports whether an error is that of an invalid command line.
+func IsUsageError(err error) bool {
 	_, ok := errors.AsType[*usageError](err)
 	return ok
 }
 
-// flagError converts cobra's error about a flag.
-func flagError(_ *cobra.Command, err error) error {
+// FlagError converts cobra's error about a flag.
+func FlagError(_ *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {
 		f := value.GetFlag()
 		err = fmt.Errorf("--%s: got %q, want %s", f.Name, value.GetValue(), wanted(f.Value.Type(), value.Unwrap()))
 	}
-	return usageErrorOf(err)
+	return UsageError(err)
 }
 
 // wanted returns what a flag's value must be.
@@ -52,47 +52,48 @@ func wanted(kind string, cause error) string {
 	return "something else: " + cause.Error()
 }
 
-// noArguments refuses arguments, for commands with flags only.
-func noArguments(cmd *cobra.Command, args []string) error {
+// NoArguments refuses arguments, for commands with flags only.
+func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageErrorOf(fmt.Errorf("%s: got %q, want flags only", nameOf(cmd), args[0]))
+		return UsageError(fmt.Errorf("%s: got %q, want flags only", NameOf(cmd), args[0]))
 	}
 	return nil
 }
 
-// oneArgument requires one argument, named by the second word of the command's synopsis.
-func oneArgument(cmd *cobra.Command, args []string) error {
+// OneArgument requires one argument, named by the second word of the command's synopsis.
+func OneArgument(cmd *cobra.Command, args []string) error {
 	what := strings.Fields(cmd.Use)[1]
 	switch len(args) {
 	case 0:
-		return noneNamed(cmd, what)
+		return NoneNamed(cmd, what)
 	case 1:
 		return nil
 	}
-	return usageErrorOf(fmt.Errorf("%s: got %d arguments, want one %s", nameOf(cmd), len(args), what))
+	return UsageError(fmt.Errorf("%s: got %d arguments, want one %s", NameOf(cmd), len(args), what))
 }
 
-// needArguments requires at least one argument.
-func needArguments(what string) cobra.PositionalArgs {
+// NeedArguments requires at least one argument.
+func NeedArguments(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return noneNamed(cmd, what)
+			return NoneNamed(cmd, what)
 		}
 		return nil
 	}
 }
 
-func noneNamed(cmd *cobra.Command, what string) error {
-	return usageErrorOf(fmt.Errorf("%s: no %s named", nameOf(cmd), what))
+// NoneNamed returns the error of a command line that lacks an argument.
+func NoneNamed(cmd *cobra.Command, what string) error {
+	return UsageError(fmt.Errorf("%s: no %s named", NameOf(cmd), what))
 }
 
-// nameOf returns the command without the program name, which starts every error.
-func nameOf(cmd *cobra.Command) string {
+// NameOf returns the command without the program name, which starts every error.
+func NameOf(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
-// onlyCommands refuses a command that only groups others.
-func onlyCommands(cmd *cobra.Command, args []string) error {
+// OnlyCommands refuses a command that only groups others.
+func OnlyCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -103,5 +104,5 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 		text += "; did you mean " + strings.Join(like, " or ") + "?"
 	}
-	return usageErrorOf(errors.New(text))
+	return UsageError(errors.New(text))
 }

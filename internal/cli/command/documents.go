@@ -1,6 +1,6 @@
 // This file prints documents, which programs read.
 
-package cli
+package command
 
 import (
 	"bytes"
@@ -10,26 +10,26 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// envelope identifies the JSON that a command prints. Fields may be added to a version; none changes
+// Envelope identifies the JSON that a command prints. Fields may be added to a version; none changes
 // its meaning or disappears.
-type envelope struct {
+type Envelope struct {
 	APIVersion string `json:"apiVersion"` // cli.keelson.io/v1
 	Kind       string `json:"kind"`       // of the document, such as ValidateReport
 }
 
-// envelopeOf returns the envelope of a kind.
-func envelopeOf(kind string) envelope { return envelope{"cli.keelson.io/v1", kind} }
+// EnvelopeOf returns the envelope of a kind.
+func EnvelopeOf(kind string) Envelope { return Envelope{"cli.keelson.io/v1", kind} }
 
-// printJSON prints a document on several lines.
-func printJSON(out io.Writer, v any) error {
-	enc := json.NewEncoder(documents(out))
+// PrintJSON prints a document on several lines.
+func PrintJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(Documents(out))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
 
-// printObject writes an object. more is true unless it is the first one.
-func printObject(out io.Writer, format string, more bool, object []byte) error {
+// PrintObject writes an object. more is true unless it is the first one.
+func PrintObject(out io.Writer, format string, more bool, object []byte) error {
 	var b bytes.Buffer
 	if format == "json" {
 		if err := json.Indent(&b, object, "", "  "); err != nil {
@@ -46,6 +46,6 @@ func printObject(out io.Writer, format string, more bool, object []byte) error {
 		}
 		b.Write(text)
 	}
-	_, err := documents(out).Write(b.Bytes())
+	_, err := Documents(out).Write(b.Bytes())
 	return err
 }

@@ -1,6 +1,6 @@
 // This file reads what a command line names.
 
-package cli
+package command
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"github.com/keelson-io/keelson/internal/manifest"
 )
 
-// onceStdin refuses a second "-", because standard input can be read only once.
-func onceStdin(lists ...[]string) error {
+// OnceStdin refuses a second "-", because standard input can be read only once.
+func OnceStdin(lists ...[]string) error {
 	n := 0
 	for _, l := range lists {
 		for _, p := range l {
@@ -21,13 +21,13 @@ func onceStdin(lists ...[]string) error {
 		}
 	}
 	if n > 1 {
-		return usageErrorOf(errors.New(`"-" (standard input) is named more than once`))
+		return UsageError(errors.New(`"-" (standard input) is named more than once`))
 	}
 	return nil
 }
 
-// readOne returns the only document of a file.
-func readOne(file string, stdin io.Reader) ([]byte, error) {
+// ReadOne returns the only document of a file.
+func ReadOne(file string, stdin io.Reader) ([]byte, error) {
 	docs, err := manifest.Read([]string{file}, stdin)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -10,31 +10,31 @@ import (
 
 // This file shows a command's flags in groups, as kube-apiserver does.
 
-// flagGroups are groups of flags with titles, in order.
-type flagGroups struct {
+// FlagGroups are groups of flags with titles, in order.
+type FlagGroups struct {
 	titles []string
 	sets   []*pflag.FlagSet
 }
 
-// set starts a group.
-func (g *flagGroups) set(title string) *pflag.FlagSet {
+// Set starts a group.
+func (g *FlagGroups) Set(title string) *pflag.FlagSet {
 	f := pflag.NewFlagSet(title, pflag.ContinueOnError)
 	f.SortFlags = false
 	g.titles, g.sets = append(g.titles, title), append(g.sets, f)
 	return f
 }
 
-// install adds the flags to a command, and the groups to its help.
-func (g *flagGroups) install(cmd *cobra.Command) {
+// Install adds the flags to a command, and the groups to its help.
+func (g *FlagGroups) Install(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	for _, f := range g.sets {
 		cmd.Flags().AddFlagSet(f)
 	}
-	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writePage(cmd.OutOrStdout(), cmd, g) })
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { WritePage(cmd.OutOrStdout(), cmd, g) })
 }
 
 // usages returns the help of all flags: the groups with their titles, then the others.
-func (g *flagGroups) usages(all *pflag.FlagSet) string {
+func (g *FlagGroups) usages(all *pflag.FlagSet) string {
 	var b strings.Builder
 	grouped := map[string]bool{}
 	for i, f := range g.sets {

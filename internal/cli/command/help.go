@@ -1,6 +1,6 @@
 // This file prints the pages of "keelson help", in the layout of a manual page.
 
-package cli
+package command
 
 import (
 	"fmt"
@@ -16,9 +16,9 @@ const (
 	seeAlso    = "see also"
 )
 
-// page returns the annotations: the meanings of exit codes 0 and 1 (2 is the same everywhere), and
+// Page returns the annotations: the meanings of exit codes 0 and 1 (2 is the same everywhere), and
 // further reading.
-func page(zero, one string, also ...string) map[string]string {
+func Page(zero, one string, also ...string) map[string]string {
 	return map[string]string{
 		exitStatus: "0  " + zero + "\n1  " + one + "\n2  the command line is wrong",
 		seeAlso:    strings.Join(also, "\n"),
@@ -29,9 +29,9 @@ func page(zero, one string, also ...string) map[string]string {
 // say so.
 func ExitStatus(cmd *cobra.Command) string { return cmd.Annotations[exitStatus] }
 
-// writePage writes the page of a command, with its options in groups if it has any.
-func writePage(out io.Writer, cmd *cobra.Command, groups *flagGroups) {
-	paint := painter(out)
+// WritePage writes the page of a command, with its options in groups if it has any.
+func WritePage(out io.Writer, cmd *cobra.Command, groups *FlagGroups) {
+	paint := Painter(out)
 	var b strings.Builder
 	section := func(title, text string) {
 		if text = strings.Trim(text, "\n"); text != "" {
@@ -53,7 +53,7 @@ func writePage(out io.Writer, cmd *cobra.Command, groups *flagGroups) {
 	}
 	section("COMMANDS", commands.String())
 	if groups == nil {
-		groups = &flagGroups{}
+		groups = &FlagGroups{}
 	}
 	section("OPTIONS", groups.usages(cmd.LocalFlags()))
 	section("EXIT STATUS", cmd.Annotations[exitStatus])
@@ -66,7 +66,7 @@ func writePage(out io.Writer, cmd *cobra.Command, groups *flagGroups) {
 const optionsWidth = 120
 
 // indented returns a text with four spaces before each non-empty line.
-func indented(text string) string { return "    " + indent(text, "    ") }
+func indented(text string) string { return "    " + Indent(text, "    ") }
 
 // unindented removes the two spaces with which cobra's texts begin each line.
 func unindented(text string) string {

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ func TestLongTextsInLog(t *testing.T) {
 	long := strings.Repeat("é", 1<<19)
 	for _, format := range []string{"text", "json"} {
 		var b bytes.Buffer
-		logger, err := newLogger(&b, format, 0)
+		logger, err := NewLogger(&b, format, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

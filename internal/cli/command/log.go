@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 // of up to a megabyte.
 const maxLogged = 8 << 10
 
-// newLogger returns a logger for a format. Verbosity n includes messages of level -n; from 4 on,
+// NewLogger returns a logger for a format. Verbosity n includes messages of level -n; from 4 on,
 // these are debug messages, too. Longer texts than maxLogged are shortened.
-func newLogger(w io.Writer, format string, verbosity int) (*slog.Logger, error) {
+func NewLogger(w io.Writer, format string, verbosity int) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{ReplaceAttr: shorten}
 	if verbosity > 0 {
 		o.Level = slog.Level(-verbosity)

@@ -1,7 +1,7 @@
 // This file keeps what a command prints from acting on the terminal or the build server that reads it: names of files, kinds and
 // objects may be a stranger's.
 
-package cli
+package command
 
 import (
 	"bytes"
@@ -26,13 +26,13 @@ type escaper struct {
 	buf    bytes.Buffer
 }
 
-// newEscaper returns an escaper, which painter, documents and terminalOf know.
-func newEscaper(to io.Writer) io.Writer { return &escaper{to: to, mark: rand.Text()} }
+// NewEscaper returns an escaper, which Painter, Documents and TerminalOf know.
+func NewEscaper(to io.Writer) io.Writer { return &escaper{to: to, mark: rand.Text()} }
 
 // Write implements [io.Writer].
 func (e *escaper) Write(p []byte) (int, error) { return e.write(p, true) }
 
-// write writes p. In a document for programs, lines are not commands: see documents.
+// write writes p. In a document for programs, lines are not commands: see Documents.
 func (e *escaper) write(p []byte, lines bool) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -75,8 +75,8 @@ func (e *escaper) paint(code, text string) string {
 	return "\x1b" + e.mark + "[" + code + "m" + text + "\x1b" + e.mark + "[0m"
 }
 
-// documents returns out for a document that programs read, in which "::" at the beginning of a line is text.
-func documents(out io.Writer) io.Writer {
+// Documents returns out for a document that programs read, in which "::" at the beginning of a line is text.
+func Documents(out io.Writer) io.Writer {
 	if e, ok := out.(*escaper); ok {
 		return documentWriter{e}
 	}
@@ -89,8 +89,8 @@ type documentWriter struct{ e *escaper }
 // Write implements [io.Writer].
 func (d documentWriter) Write(p []byte) (int, error) { return d.e.write(p, false) }
 
-// terminalOf returns the terminal to which out writes, nil if it is none.
-func terminalOf(out io.Writer) *os.File {
+// TerminalOf returns the terminal to which out writes, nil if it is none.
+func TerminalOf(out io.Writer) *os.File {
 	if e, ok := out.(*escaper); ok {
 		out = e.to
 	}
@@ -100,9 +100,9 @@ func terminalOf(out io.Writer) *os.File {
 	return nil
 }
 
-// painter returns a function that colours text for a terminal.
-func painter(out io.Writer) func(code, text string) string {
-	if e, ok := out.(*escaper); ok && terminalOf(out) != nil && os.Getenv("NO_COLOR") == "" {
+// Painter returns a function that colours text for a terminal.
+func Painter(out io.Writer) func(code, text string) string {
+	if e, ok := out.(*escaper); ok && TerminalOf(out) != nil && os.Getenv("NO_COLOR") == "" {
 		return e.paint
 	}
 	return func(_, text string) string { return text }

@@ -1,14 +1,14 @@
 // This file lays out text.
 
-package cli
+package command
 
 import (
 	"fmt"
 	"strings"
 )
 
-// indent inserts a prefix before every non-empty line but the first.
-func indent(text, prefix string) string {
+// Indent inserts a prefix before every non-empty line but the first.
+func Indent(text, prefix string) string {
 	lines := strings.Split(text, "\n")
 	for i := 1; i < len(lines); i++ {
 		if lines[i] != "" {
@@ -18,8 +18,8 @@ func indent(text, prefix string) string {
 	return strings.Join(lines, "\n")
 }
 
-// plural returns a number with a noun.
-func plural(n int, what string) string {
+// Plural returns a number with a noun.
+func Plural(n int, what string) string {
 	if n != 1 {
 		what += "s"
 	}
