@@ -144,6 +144,7 @@ var arrows = map[string]string{
 	"internal/testcrds":      "",
 	"internal/testcerts":     "",
 	"internal/testports":     "",
+	"internal/testpty":       "",
 	"internal/testdir":       "",
 	"internal/testprogram":   "",
 	"internal/testpeers":     "",

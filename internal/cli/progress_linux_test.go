@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/keelson-io/keelson/internal/cli/command"
+	"github.com/keelson-io/keelson/internal/testpty"
 )
 
 // TestLintProgress holds that lint shows a count of definitions and policies on a terminal, removes
@@ -47,13 +48,13 @@ spec:
 		t.Fatal(err)
 	}
 
-	p := openPTY(t)
+	p := testpty.Open(t)
 	exit := make(chan int)
-	go func() { exit <- run(context.Background(), []string{"lint", dir}, nil, io.Discard, p.screen) }()
+	go func() { exit <- run(context.Background(), []string{"lint", dir}, nil, io.Discard, p.Screen) }()
 	if code := <-exit; code != 0 {
 		t.Errorf("at a terminal: exit code %d", code)
 	}
-	if got := p.take("\r\x1b[K", nil); !strings.Contains(got, "checked 1 of 3") {
+	if got := p.Take("\r\x1b[K", nil); !strings.Contains(got, "checked 1 of 3") {
 		t.Errorf("at a terminal: got %q, want \"checked 1 of 3\" in it", got)
 	}
 
