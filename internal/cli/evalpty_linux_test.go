@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -10,6 +9,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/testpty"
 )
 
@@ -27,10 +27,12 @@ func TestSessionAtPTY(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exit := make(chan int)
-	go func() {
-		exit <- run(context.Background(), []string{"eval", "--data", data, "--cost-limit", "0"}, p.Screen, p.Screen, p.Screen)
-	}()
+	cmd := newEvalCommand()
+	cmd.SetArgs([]string{"--data", data, "--cost-limit", "0"})
+	cmd.SetIn(p.Screen)
+	cmd.SetOut(command.NewEscaper(p.Screen))
+	ended := make(chan error)
+	go func() { ended <- cmd.ExecuteContext(t.Context()) }()
 	p.Take(prompt, nil)
 	for _, e := range []struct{ keys, answer string }{
 		{"self.spec.repl\t + 1\r", "\r\n4\r\n"},
@@ -70,8 +72,8 @@ func TestSessionAtPTY(t *testing.T) {
 		t.Errorf("there are %d lines of choices", lines)
 	}
 	p.Type("\x04")
-	if code := <-exit; code != 0 {
-		t.Errorf("ends with %d", code)
+	if err := <-ended; err != nil {
+		t.Errorf("ends with %v", err)
 	}
 	p.Take(pastesHidden, nil)
 	if after, err := term.GetState(int(p.Screen.Fd())); err != nil || !reflect.DeepEqual(before, after) {
