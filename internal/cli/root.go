@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keelson-io/keelson/internal/cli/command"
+	"github.com/keelson-io/keelson/internal/cli/eval"
 	"github.com/keelson-io/keelson/server"
 )
 
@@ -101,7 +102,7 @@ another terminal, and talk to the server:
 	root.SetVersionTemplate(versionLine(v))
 	root.SetFlagErrorFunc(command.FlagError)
 	root.SetHelpCommand(newHelpCommand())
-	for _, cmd := range []*cobra.Command{newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newWitnessCommand(), newConvertCommand(), newAuthzCommand(), newExportCommand(), newQueryCommand()} {
+	for _, cmd := range []*cobra.Command{newValidateCommand(), newNormalizeCommand(), eval.Command(), newLintCommand(), newTestCommand(), newWitnessCommand(), newConvertCommand(), newAuthzCommand(), newExportCommand(), newQueryCommand()} {
 		addMemoryLimit(cmd)
 		root.AddCommand(cmd)
 	}

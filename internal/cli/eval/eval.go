@@ -1,6 +1,5 @@
-// This file has the command "eval".
-
-package cli
+// Package eval has the command "eval" of keelson: the value of an expression, its cost, or what remains of it.
+package eval
 
 import (
 	"context"
@@ -26,8 +25,8 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// evalOptions are the flags of eval.
-type evalOptions struct {
+// options are the flags of eval.
+type options struct {
 	schema, data, oldData string
 	version               string // of the CustomResourceDefinition
 	kubernetes            string
@@ -41,8 +40,9 @@ type evalOptions struct {
 	explain               bool
 }
 
-func newEvalCommand() *cobra.Command {
-	o := evalOptions{}
+// Command returns the command "eval".
+func Command() *cobra.Command {
+	o := options{}
 	cmd := &cobra.Command{
 		Use:   "eval [EXPR]",
 		Short: "Evaluate an expression over data: its value, its cost, or its residual",
@@ -132,7 +132,7 @@ type evaluation struct {
 }
 
 // evaluate prints the value of an expression. If the expression fails, it returns the failure.
-func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, out io.Writer) error {
+func evaluate(ctx context.Context, o options, expr string, stdin io.Reader, out io.Writer) error {
 	if !slices.Contains([]string{"text", "json"}, o.output) {
 		return command.UsageError(fmt.Errorf("--output: got %q, want text or json", o.output))
 	}
@@ -192,7 +192,7 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 }
 
 // addExplanation adds the explanation to a result if --explain asks for it.
-func (o evalOptions) addExplanation(ctx context.Context, x *cel.Expression, vars cel.Vars, result *evaluation) error {
+func (o options) addExplanation(ctx context.Context, x *cel.Expression, vars cel.Vars, result *evaluation) error {
 	switch {
 	case !o.explain:
 		return nil
@@ -217,7 +217,7 @@ func (e *evaluation) explanation() string {
 }
 
 // adviseVersion adds to the failure of an expression that it is valid in the newest version of Kubernetes, if it is.
-func (o evalOptions) adviseVersion(expr string, data *dataSchema, failure error) error {
+func (o options) adviseVersion(expr string, data *dataSchema, failure error) error {
 	if data == nil || o.kubernetes != "" {
 		return failure
 	}
@@ -281,7 +281,7 @@ func explained(ctx context.Context, x *cel.Expression, vars cel.Vars, failure er
 }
 
 // run evaluates x and fills in the result.
-func (o evalOptions) run(ctx context.Context, x *cel.Expression, vars cel.Vars, unknown []cel.Pattern, result evaluation) (evaluation, error) {
+func (o options) run(ctx context.Context, x *cel.Expression, vars cel.Vars, unknown []cel.Pattern, result evaluation) (evaluation, error) {
 	if len(unknown) == 0 {
 		v, cost, err := x.Eval(ctx, vars, o.limit)
 		result.Cost = cost
@@ -329,7 +329,7 @@ func (d *dataSchema) variables() []cel.Variable {
 
 // language returns the environment that the flags describe, and the schema of self, nil if there is
 // none.
-func (o evalOptions) language(stdin io.Reader) (*cel.Language, *dataSchema, error) {
+func (o options) language(stdin io.Reader) (*cel.Language, *dataSchema, error) {
 	lo := cel.LanguageOptions{Libraries: cel.AllLibraries()}
 	var data *dataSchema
 	if o.schema != "" || o.kubernetes != "" {
@@ -417,7 +417,7 @@ func newDataSchema(text []byte, resource bool) (*dataSchema, error) {
 
 // vars returns the variables for which there is data: with a schema, pruned and defaulted as rules
 // see it on a server.
-func (o evalOptions) vars(data *dataSchema, stdin io.Reader) (cel.Vars, error) {
+func (o options) vars(data *dataSchema, stdin io.Reader) (cel.Vars, error) {
 	vars := cel.Vars{}
 	for name, file := range map[string]string{"self": o.data, "oldSelf": o.oldData} {
 		if file == "" {

@@ -1,4 +1,4 @@
-package cli
+package eval
 
 import (
 	"os"
@@ -27,7 +27,7 @@ func TestSessionAtPTY(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := newEvalCommand()
+	cmd := Command()
 	cmd.SetArgs([]string{"--data", data, "--cost-limit", "0"})
 	cmd.SetIn(p.Screen)
 	cmd.SetOut(command.NewEscaper(p.Screen))

@@ -1,6 +1,6 @@
 // This file completes words in a session of "eval".
 
-package cli
+package eval
 
 import (
 	"context"

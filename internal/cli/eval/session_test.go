@@ -1,4 +1,4 @@
-package cli
+package eval
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ func testSession(t *testing.T, schema bool) *session {
 		}
 		return path
 	}
-	o := evalOptions{limit: 1000, output: "text", data: file("data.yaml", "spec: {replicas: 3, restart-policy: Always, ports: [{name: web}]}")}
+	o := options{limit: 1000, output: "text", data: file("data.yaml", "spec: {replicas: 3, restart-policy: Always, ports: [{name: web}]}")}
 	if schema {
 		o.schema = file("schema.yaml", `type: object
 properties: {spec: {type: object, properties: {replicas: {type: integer}, restart-policy: {type: string},

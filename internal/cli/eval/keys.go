@@ -1,6 +1,6 @@
 // This file reads the keyboard in an interactive session of "eval".
 
-package cli
+package eval
 
 import (
 	"bytes"

@@ -1,6 +1,6 @@
 // This file has the flag --sql of "eval".
 
-package cli
+package eval
 
 import (
 	"encoding/json"
@@ -40,7 +40,7 @@ type sqlRefusal struct {
 }
 
 // printSQL prints the translation of an expression. It returns an error if no part has one.
-func (o *evalOptions) printSQL(expr string, stdin io.Reader, out io.Writer) error {
+func (o *options) printSQL(expr string, stdin io.Reader, out io.Writer) error {
 	switch {
 	case !slices.Contains(sql.Dialects(), o.sql):
 		return command.UsageError(fmt.Errorf("--sql: got %q, want %s", o.sql, strings.Join(sql.Dialects(), " or ")))
@@ -93,7 +93,7 @@ func (o *evalOptions) printSQL(expr string, stdin io.Reader, out io.Writer) erro
 }
 
 // printIndexes prints the statements that create the indexes which serve an expression.
-func (o *evalOptions) printIndexes(x *cel.Expression, options sql.Options, out io.Writer) error {
+func (o *options) printIndexes(x *cel.Expression, options sql.Options, out io.Writer) error {
 	statements, err := sql.Indexes(x, options, o.indexes)
 	switch {
 	case err != nil:
@@ -110,7 +110,7 @@ func (o *evalOptions) printIndexes(x *cel.Expression, options sql.Options, out i
 }
 
 // columns returns the columns of the variables.
-func (o *evalOptions) columns() []sql.Column {
+func (o *options) columns() []sql.Column {
 	columns := map[string]sql.Column{"self": {Of: "self", Name: "doc"}}
 	for _, name := range o.given {
 		if !strings.Contains(name, "=") {
@@ -133,7 +133,7 @@ func (o *evalOptions) columns() []sql.Column {
 }
 
 // constants returns the values of --var, which are the same in all rows.
-func (o *evalOptions) constants(stdin io.Reader) (map[string]any, error) {
+func (o *options) constants(stdin io.Reader) (map[string]any, error) {
 	vars := cel.Vars{}
 	if err := o.giveValues(vars, stdin); err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
 // This file has "eval" without an expression: a session that reads an expression or command from
 // each line.
 
-package cli
+package eval
 
 import (
 	"bufio"
@@ -21,7 +21,7 @@ import (
 
 // session is the state of a session.
 type session struct {
-	o        evalOptions
+	o        options
 	language *cel.Language
 	data     *dataSchema // nil without --schema
 	vars     cel.Vars
@@ -50,7 +50,7 @@ A pasted expression becomes one line: Enter evaluates it.
 `
 
 // openSession prepares a session.
-func openSession(o evalOptions, stdin io.Reader) (*session, error) {
+func openSession(o options, stdin io.Reader) (*session, error) {
 	if err := command.OnceStdin([]string{"-", o.schema, o.data, o.oldData}); err != nil {
 		return nil, command.UsageError(errors.New("eval: without an expression, standard input is read for them, not for data"))
 	}
@@ -80,7 +80,7 @@ func (s *session) mark(text string) error {
 }
 
 // interact runs a session: with line editing on a terminal, otherwise line by line.
-func interact(ctx context.Context, o evalOptions, stdin io.Reader, out io.Writer) error {
+func interact(ctx context.Context, o options, stdin io.Reader, out io.Writer) error {
 	s, err := openSession(o, stdin)
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
 // This file has the variables that "eval" gets by --var.
 
-package cli
+package eval
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ import (
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*`)
 
 // checkGiven validates --var.
-func (o evalOptions) checkGiven() error {
+func (o options) checkGiven() error {
 	var seen []string
 	for _, given := range o.given {
 		name, _, ok := strings.Cut(given, "=")
@@ -44,7 +44,7 @@ func (o evalOptions) checkGiven() error {
 }
 
 // givenFiles returns the files that --var names.
-func (o evalOptions) givenFiles() []string {
+func (o options) givenFiles() []string {
 	var out []string
 	for _, given := range o.given {
 		if _, value, _ := strings.Cut(given, "="); value == "-" {
@@ -55,7 +55,7 @@ func (o evalOptions) givenFiles() []string {
 }
 
 // otherVariables returns the variables of --var, and those that are only unknown. A rule has none.
-func (o evalOptions) otherVariables() []cel.Variable {
+func (o options) otherVariables() []cel.Variable {
 	if o.schema != "" {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (o evalOptions) otherVariables() []cel.Variable {
 }
 
 // giveValues adds the values of --var.
-func (o evalOptions) giveValues(vars cel.Vars, stdin io.Reader) error {
+func (o options) giveValues(vars cel.Vars, stdin io.Reader) error {
 	for _, given := range o.given {
 		name, value, ok := strings.Cut(given, "=")
 		if !ok {
@@ -114,7 +114,7 @@ func givenText(name, value string, stdin io.Reader) ([]byte, error) {
 var undeclared = regexp.MustCompile(`undeclared reference to '([A-Za-z_][A-Za-z0-9_]*)'`)
 
 // adviseVariable adds to the failure of an expression how a variable gets a value.
-func (o evalOptions) adviseVariable(failure error) error {
+func (o options) adviseVariable(failure error) error {
 	m := undeclared.FindStringSubmatch(failure.Error())
 	switch {
 	case m == nil:
