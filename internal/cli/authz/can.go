@@ -1,4 +1,4 @@
-package cli
+package authz
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ import (
 
 // canOptions are the flags of "authz can".
 type canOptions struct {
-	authzOptions
+	options
 	as            command.UserFlags
 	namespace     string
 	allNamespaces bool
@@ -34,7 +34,7 @@ type canOptions struct {
 	unknown       string // what to do about a resource that nothing names; "" if it is known
 }
 
-func newAuthzCanCommand() *cobra.Command {
+func newCanCommand() *cobra.Command {
 	o := canOptions{}
 	cmd := &cobra.Command{
 		Use:   "can VERB RESOURCE[/NAME]",

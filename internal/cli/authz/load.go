@@ -1,4 +1,4 @@
-package cli
+package authz
 
 import (
 	"bufio"
@@ -38,7 +38,7 @@ import (
 type decider func(context.Context, *authz.Attributes) ruling
 
 // decider returns the decider of a configuration.
-func (o *authzOptions) decider(flags config.Flags, index *rbac.Index) (decider, error) {
+func (o *options) decider(flags config.Flags, index *rbac.Index) (decider, error) {
 	chain, err := o.chain(flags, index)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (o *authzOptions) decider(flags config.Flags, index *rbac.Index) (decider, 
 }
 
 // unknownParts returns the unknown parts as a set.
-func (o *authzOptions) unknownParts() map[string]bool {
+func (o *options) unknownParts() map[string]bool {
 	parts := map[string]bool{}
 	for _, p := range o.unknown {
 		parts[p] = true
@@ -67,7 +67,7 @@ type inquiry struct {
 }
 
 // questions returns the requests to decide.
-func (o *authzOptions) questions(in io.Reader) ([]inquiry, error) {
+func (o *options) questions(in io.Reader) ([]inquiry, error) {
 	docs, err := manifest.Read(o.requests, in)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (o *authzOptions) questions(in io.Reader) ([]inquiry, error) {
 }
 
 // checkParts refuses unknown parts that a request cannot have.
-func (o *authzOptions) checkParts(all []inquiry) error {
+func (o *options) checkParts(all []inquiry) error {
 	other := []string{"group", "version", "resource", "subresource", "namespace", "name", "fieldSelector", "labelSelector"}
 	for _, p := range o.unknown {
 		if !slices.Contains(partial.Parts, p) {
@@ -191,7 +191,7 @@ func userOf(u *authenticationv1.UserInfo) *authn.User {
 }
 
 // chain builds the authorizers, with fixed answers in place of webhooks.
-func (o *authzOptions) chain(flags config.Flags, index *rbac.Index) (*reload.Authorizer, error) {
+func (o *options) chain(flags config.Flags, index *rbac.Index) (*reload.Authorizer, error) {
 	flags.Elsewhere = true // webhooks are not called
 	c, text, err := flags.Load()
 	if err != nil {
@@ -217,7 +217,7 @@ func (o *authzOptions) chain(flags config.Flags, index *rbac.Index) (*reload.Aut
 }
 
 // checkAnswers refuses answers for webhooks that do not exist.
-func (o *authzOptions) checkAnswers() error {
+func (o *options) checkAnswers() error {
 	for name := range o.answers {
 		if !slices.Contains(o.webhooks, name) {
 			return command.UsageError(fmt.Errorf("--answer: there is no webhook %q", name))
@@ -227,7 +227,7 @@ func (o *authzOptions) checkAnswers() error {
 }
 
 // index returns the default roles and those of the files.
-func (o *authzOptions) index(in io.Reader) (*rbac.Index, error) {
+func (o *options) index(in io.Reader) (*rbac.Index, error) {
 	docs, err := manifest.Read(o.rbac, in)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package cli
+package authz
 
 import (
 	"context"
@@ -128,7 +128,7 @@ func (v *ruling) effective() []rulingCase {
 }
 
 // compare prints the requests that are decided differently.
-func (o *authzOptions) compare(cmd *cobra.Command, asked []inquiry, before, after decider) error {
+func (o *options) compare(cmd *cobra.Command, asked []inquiry, before, after decider) error {
 	changes, requests, affected := []rulingChange{}, 0, 0
 	for _, q := range asked {
 		second := *q.attributes

@@ -1,4 +1,5 @@
-package cli
+// Package authz has the command "authz" of keelson: what a chain of authorizers would decide, and why.
+package authz
 
 import (
 	"errors"
@@ -13,10 +14,8 @@ import (
 	"github.com/keelson-io/keelson/internal/cli/command"
 )
 
-// This file has the command "authz".
-
-// authzOptions are the flags that "authz check" and "authz explain" share.
-type authzOptions struct {
+// options are the flags that "authz check" and "authz explain" share.
+type options struct {
 	flags    config.Flags
 	rbac     []string
 	requests []string
@@ -29,7 +28,8 @@ type authzOptions struct {
 	explain  bool
 }
 
-func newAuthzCommand() *cobra.Command {
+// Command returns the command "authz".
+func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "authz",
 		Short: "Show what a chain of authorizers would decide, and why",
@@ -47,12 +47,12 @@ The authorizers are those of an AuthorizationConfiguration, or RBAC. Roles and b
 		Args: command.OnlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAuthzCanCommand(), newAuthzVerb(false), newAuthzVerb(true))
+	cmd.AddCommand(newCanCommand(), newVerb(false), newVerb(true))
 	return cmd
 }
 
-func newAuthzVerb(explain bool) *cobra.Command {
-	o := authzOptions{explain: explain}
+func newVerb(explain bool) *cobra.Command {
+	o := options{explain: explain}
 	cmd := &cobra.Command{
 		Use:   "check --request FILE…",
 		Short: "Decide about requests as a server would",
@@ -110,7 +110,7 @@ somebody denies or nobody has an opinion makes no difference: it is a refusal.`
 	return cmd
 }
 
-func (o *authzOptions) run(cmd *cobra.Command) error {
+func (o *options) run(cmd *cobra.Command) error {
 	if o.output != "text" && o.output != "json" {
 		return command.UsageError(fmt.Errorf("--output: got %q, want text or json", o.output))
 	}
@@ -160,7 +160,7 @@ func (o *authzOptions) run(cmd *cobra.Command) error {
 	return nil
 }
 
-func (o *authzOptions) print(out io.Writer, rulings []ruling) error {
+func (o *options) print(out io.Writer, rulings []ruling) error {
 	if o.output == "json" {
 		if !o.explain {
 			for i := range rulings {
