@@ -31,7 +31,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -120,8 +119,7 @@ type Handler struct {
 
 	served *served.Kinds
 
-	limits  *admit.Limits
-	refused atomic.Int32 // refused requests that wait for the end of their bodies
+	limits *admit.Limits
 
 	stopping context.Context // ends when watches are to end
 	stop     context.CancelFunc

@@ -25,7 +25,7 @@ func (q *request) wholeObject(options func(url.Values) (*meta.WriteOptions, erro
 	if media == "" && q.r.Method == http.MethodPost && contentType(q.r) != typeProtobuf {
 		return nil, nil, unknownMedia()
 	}
-	sent, err := q.readBody()
+	sent, err := q.holds.ReadBody(q.ctx)
 	if err != nil {
 		return nil, nil, err
 	}

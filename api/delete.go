@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/status"
@@ -68,7 +69,7 @@ func (q *request) deleteOptions() (*meta.DeleteOptions, error) {
 
 // readDeleteOptions reads the options of a delete from the body or else from the query.
 func (q *request) readDeleteOptions() (*meta.DeleteOptions, error) {
-	if bodyless(q.r) {
+	if admit.Bodyless(q.r) {
 		return meta.ParseDeleteOptions(q.ctx, nil, "", q.query)
 	}
 	// As in upstream, the query is not read if there is a body.
@@ -76,7 +77,7 @@ func (q *request) readDeleteOptions() (*meta.DeleteOptions, error) {
 	if media != typeJSON && media != typeYAML && media != typeProtobuf {
 		return nil, unsupported(typeJSON, typeYAML, typeProtobuf)
 	}
-	body, err := q.readBody()
+	body, err := q.holds.ReadBody(q.ctx)
 	if err != nil {
 		return nil, err
 	}

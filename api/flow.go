@@ -52,7 +52,7 @@ func (q *request) EstimateWork(t *flow.Ticket, arrived bool) flow.Work {
 
 // writeSeats estimates the work of a write.
 func (q *request) writeSeats(t *flow.Ticket, arrived bool) flow.Work {
-	if !arrived && !bodyless(q.r) {
+	if !arrived && !admit.Bodyless(q.r) {
 		return flow.Work{Initial: 1} // it gets its seats when the body has arrived
 	}
 	if q.plural == "serviceaccounts" && q.subresource == "token" {

@@ -92,7 +92,7 @@ func endInEveryWay(t *testing.T, s *testServer) {
 			}
 		}
 	}
-	for _, body := range []string{"", "{", widget("large-1", ""), `{"spec":` + large, strings.Repeat("x", maxBody+1)} {
+	for _, body := range []string{"", "{", widget("large-1", ""), `{"spec":` + large, strings.Repeat("x", admit.MaxBody+1)} {
 		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
 			path := widgets
 			if method != "POST" {

@@ -22,7 +22,7 @@ func admitLongRunning(q *request) error {
 	if !q.long {
 		return nil
 	}
-	if err := q.dropBody(); err != nil {
+	if err := q.holds.DropBody(); err != nil {
 		return err
 	}
 	q.holds.ShedHeaders()

@@ -38,7 +38,7 @@ func (q *request) patch() error {
 
 // readPatch reads the patch in the body, and its options.
 func (q *request) readPatch(media string) (objects.Patch, error) {
-	body, err := q.readBody()
+	body, err := q.holds.ReadBody(q.ctx)
 	if err != nil {
 		return objects.Patch{}, err
 	}

@@ -168,7 +168,7 @@ func (q *request) gzipped(code int, write func(io.Writer)) {
 func (q *request) header(code int) {
 	q.holds.Leave()
 	if code >= http.StatusBadRequest {
-		q.awaitEnd()
+		q.holds.AwaitEnd(q.w)
 	}
 	q.answers()
 	q.writeWarnings()

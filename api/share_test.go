@@ -27,25 +27,25 @@ func TestBodiesHaveABudget(t *testing.T) {
 	s := newTestServer(t)
 	var all []*request
 	for {
-		q := s.held(httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", maxBody))))
+		q := s.held(httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", admit.MaxBody))))
 		all = append(all, q)
-		body, err := q.readBody()
+		body, err := q.holds.ReadBody(q.ctx)
 		if err != nil {
 			if err != (admit.TooMany{After: 1}) {
 				t.Errorf("too much: got %v, want 429", err)
 			}
 			break
 		}
-		if len(body) != maxBody {
-			t.Fatalf("got %d bytes, want %d", len(body), maxBody)
+		if len(body) != admit.MaxBody {
+			t.Fatalf("got %d bytes, want %d", len(body), admit.MaxBody)
 		}
 	}
-	if n := len(all) - 1; n != 64<<20/maxBody {
+	if n := len(all) - 1; n != 64<<20/admit.MaxBody {
 		t.Errorf("one user has %d bodies of 3 MiB", n)
 	}
 	other := s.held(httptest.NewRequest("POST", "/", strings.NewReader("{}")))
 	other.setUser(&authn.User{Name: "mary"})
-	if _, err := other.readBody(); err != nil {
+	if _, err := other.holds.ReadBody(other.ctx); err != nil {
 		t.Errorf("another user: %v", err)
 	}
 	for _, q := range append(all, other) {
@@ -58,13 +58,13 @@ func TestBodiesHaveABudget(t *testing.T) {
 
 func TestBodiesOfAllLengths(t *testing.T) {
 	s := newTestServer(t)
-	for _, n := range []int{0, 1, 4095, 4096, 4097, leastBody - 1, leastBody, leastBody + 1, 4 * leastBody, maxBody - 1, maxBody, maxBody + 1} {
+	for _, n := range []int{0, 1, 4095, 4096, 4097, admit.LeastBody - 1, admit.LeastBody, admit.LeastBody + 1, 4 * admit.LeastBody, admit.MaxBody - 1, admit.MaxBody, admit.MaxBody + 1} {
 		for _, size := range []int64{int64(n), -1} {
 			r := httptest.NewRequest("POST", "/", iotest.HalfReader(strings.NewReader(strings.Repeat("x", n))))
 			r.ContentLength = size
 			q := s.held(r)
-			body, err := q.readBody()
-			if n > maxBody && err == nil || n <= maxBody && (err != nil || len(body) != n) {
+			body, err := q.holds.ReadBody(q.ctx)
+			if n > admit.MaxBody && err == nil || n <= admit.MaxBody && (err != nil || len(body) != n) {
 				t.Errorf("%d bytes, said to be %d: got %d, %v", n, size, len(body), err)
 			}
 			q.release()
@@ -73,7 +73,7 @@ func TestBodiesOfAllLengths(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", strings.NewReader("short"))
 	r.ContentLength = 10
 	q := s.held(r)
-	if _, err := q.readBody(); err == nil {
+	if _, err := q.holds.ReadBody(q.ctx); err == nil {
 		t.Error("a body that ends early is taken")
 	}
 }

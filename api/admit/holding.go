@@ -133,8 +133,8 @@ func (h *Holding) acquire(ctx, patience context.Context, b *budget, n int64) (go
 	return got, err
 }
 
-// ClaimBody charges the request for a body of n bytes, in place of an earlier charge. If there is no room, the error is TooMany.
-func (h *Holding) ClaimBody(n int64) error {
+// claimBody charges the request for a body of n bytes, in place of an earlier charge. If there is no room, the error is TooMany.
+func (h *Holding) claimBody(n int64) error {
 	if n <= h.body {
 		return nil
 	}

@@ -73,7 +73,7 @@ func TestWorkHasABudget(t *testing.T) {
 	worker := func(name string, ctx context.Context) (*Holding, error) {
 		h := l.holding(name, request())
 		all = append(all, h)
-		return h, h.WorkOnBody(ctx, MaxBody)
+		return h, h.workOnBody(ctx, MaxBody)
 	}
 	impatient, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -90,7 +90,7 @@ func TestWorkHasABudget(t *testing.T) {
 		t.Errorf("another user: charged %d, %v", q.charged, err)
 	}
 	small := l.holding("jane", request())
-	if err := small.WorkOnBody(t.Context(), WorkFree); err != nil || small.charged != 0 {
+	if err := small.workOnBody(t.Context(), WorkFree); err != nil || small.charged != 0 {
 		t.Errorf("a small body: charged %d, %v, want that it is free", small.charged, err)
 	}
 	for _, q := range all {

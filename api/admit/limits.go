@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/keelson-io/keelson/flow"
@@ -38,6 +39,8 @@ type Limits struct {
 	watches       quota    // how many long-running requests there are
 	headers       quota    // bytes of headers of requests with many of them
 	unread        unread   // answers that clients leave unread
+
+	refused atomic.Int32 // refused requests that wait for the end of their bodies
 }
 
 // New returns the limits of a server.

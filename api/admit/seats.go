@@ -60,8 +60,8 @@ func (h *Holding) SetQueueWait(d time.Duration) { h.seats.wait = d }
 // Waited returns how long the request has waited in queues.
 func (h *Holding) Waited() time.Duration { return h.seats.waited }
 
-// BodyArrives says that the body has arrived, or is arriving: a write gets its seats afterwards.
-func (h *Holding) BodyArrives() { h.seats.arrived = true }
+// bodyArrives says that the body has arrived, or is arriving: a write gets its seats afterwards.
+func (h *Holding) bodyArrives() { h.seats.arrived = true }
 
 // Watchers returns how many watches a write notifies.
 func (h *Holding) Watchers() int { return h.limits.Flow.Watchers(&h.seats.request) }

@@ -23,8 +23,8 @@ const (
 // patience is how long a request waits for room while it can still be refused.
 const patience = 10 * time.Second
 
-// WorkOnBody waits until there is memory for the work on the body.
-func (h *Holding) WorkOnBody(ctx context.Context, bytes int) error {
+// workOnBody waits until there is memory for the work on the body.
+func (h *Holding) workOnBody(ctx context.Context, bytes int) error {
 	h.sent = int64(bytes)
 	return h.workOn(ctx, h.sent, 0)
 }

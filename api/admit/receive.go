@@ -1,6 +1,7 @@
-package api
+package admit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -17,25 +17,23 @@ import (
 // bodies and to its user's share. The HTTP server ends reading at the request's deadline.
 
 const (
-	maxBody = admit.MaxBody // the largest body that is read
-
-	// the least charge for a body: a waiting request needs memory, too
-	leastBody = 64 << 10
+	// LeastBody is the least charge for a body: a waiting request needs memory, too.
+	LeastBody = 64 << 10
 	// bodyGrowth is the factor by which the full buffer of a large body grows.
 	bodyGrowth = 4
 )
 
-// readBody reads the body; the bytes are the caller's.
-func (q *request) readBody() ([]byte, error) {
-	if q.r.ContentLength > maxBody {
+// ReadBody reads the body; the bytes are the caller's.
+func (h *Holding) ReadBody(ctx context.Context) ([]byte, error) {
+	if h.r.ContentLength > MaxBody {
 		return nil, tooLarge()
 	}
 	var body []byte
-	err := q.holds.Wait(q.ctx, func() (err error) {
-		q.holds.BodyArrives()
-		q.holds.ShedHeaders()
-		if body, err = q.receive(q.r.ContentLength); err == nil {
-			err = q.holds.WorkOnBody(q.ctx, len(body))
+	err := h.Wait(ctx, func() (err error) {
+		h.bodyArrives()
+		h.ShedHeaders()
+		if body, err = h.receive(h.r.ContentLength); err == nil {
+			err = h.workOnBody(ctx, len(body))
 		}
 		return err
 	})
@@ -46,30 +44,30 @@ func (q *request) readBody() ([]byte, error) {
 }
 
 // tooLarge returns the error for a body over the limit.
-func tooLarge() error { return status.TooLarge(fmt.Sprintf("limit is %d", maxBody)) }
+func tooLarge() error { return status.TooLarge(fmt.Sprintf("limit is %d", MaxBody)) }
 
 // receive reads a body of a size; -1 is not known. The buffer grows as the body arrives, so that
 // the announcement of a large body costs no memory.
-func (q *request) receive(size int64) ([]byte, error) {
-	if err := q.holds.ClaimBody(leastBody); err != nil {
+func (h *Holding) receive(size int64) ([]byte, error) {
+	if err := h.claimBody(LeastBody); err != nil {
 		return nil, err
 	}
 	end := size // of the body, as far as it is known
 	if size < 0 {
-		end = maxBody + 1
+		end = MaxBody + 1
 	}
-	first := min(end, leastBody)
+	first := min(end, LeastBody)
 	if size < 0 {
 		first = min(end, 4<<10)
 	}
 	body := make([]byte, 0, first)
 	for {
-		n, err := q.r.Body.Read(body[len(body):cap(body)])
+		n, err := h.r.Body.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch {
 		case int64(len(body)) == size:
 			return body, nil
-		case len(body) > maxBody:
+		case len(body) > MaxBody:
 			return nil, tooLarge()
 		case err == io.EOF && size < 0:
 			return body, nil
@@ -82,7 +80,7 @@ func (q *request) receive(size int64) ([]byte, error) {
 			continue
 		}
 		larger := min(end, int64(cap(body))*bodyGrowth)
-		if err := q.holds.ClaimBody(larger); err != nil {
+		if err := h.claimBody(larger); err != nil {
 			return nil, err
 		}
 		body = append(make([]byte, 0, larger), body...)
@@ -97,17 +95,17 @@ func unreceived(err error) error {
 	return status.Plain500(err.Error())
 }
 
-// dropBody reads and drops the body of a request that needs none, so that the body occupies no
+// DropBody reads and drops the body of a request that needs none, so that the body occupies no
 // memory during the request.
-func (q *request) dropBody() error {
-	if bodyless(q.r) {
+func (h *Holding) DropBody() error {
+	if Bodyless(h.r) {
 		return nil
 	}
-	n, err := io.Copy(io.Discard, io.LimitReader(q.r.Body, maxBody+1))
+	n, err := io.Copy(io.Discard, io.LimitReader(h.r.Body, MaxBody+1))
 	switch {
 	case err != nil:
 		return unreceived(err)
-	case n > maxBody:
+	case n > MaxBody:
 		return tooLarge()
 	}
 	return nil
@@ -119,23 +117,23 @@ const (
 	longestAwait = time.Second // of one
 )
 
-// awaitEnd drops the rest of the body of a request that is refused. The end of the handler would reset
+// AwaitEnd drops the rest of the body of a request that is refused. The end of the handler would reset
 // an HTTP/2 stream whose body has not ended, and some clients then lose the answer. For HTTP/1.1,
 // net/http does this by itself. A body that is too long, or too slow, gets the answer with the reset.
-func (q *request) awaitEnd() {
-	if q.r.ProtoMajor != 2 || bodyless(q.r) || q.r.ContentLength > maxBody {
+func (h *Holding) AwaitEnd(w http.ResponseWriter) {
+	if h.r.ProtoMajor != 2 || Bodyless(h.r) || h.r.ContentLength > MaxBody {
 		return
 	}
-	defer q.h.refused.Add(-1)
-	if q.h.refused.Add(1) > mostRefused {
+	defer h.limits.refused.Add(-1)
+	if h.limits.refused.Add(1) > mostRefused {
 		return
 	}
-	if http.NewResponseController(q.w).SetReadDeadline(time.Now().Add(longestAwait)) == nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(q.r.Body, maxBody+1))
+	if http.NewResponseController(w).SetReadDeadline(time.Now().Add(longestAwait)) == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(h.r.Body, MaxBody+1))
 	}
 }
 
-// bodyless reports whether a request can have no body.
-func bodyless(r *http.Request) bool {
+// Bodyless reports whether a request can have no body.
+func Bodyless(r *http.Request) bool {
 	return r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody
 }
