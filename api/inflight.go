@@ -18,6 +18,28 @@ const (
 	DefaultWrites = admit.DefaultWrites
 )
 
+// admitConnection asks the HTTP server whether the connection may stay, now that its user is known.
+func admitConnection(q *request) error {
+	c := admit.ConnectionOf(q.ctx)
+	if c == nil {
+		return nil
+	}
+	caller := admit.Caller{
+		User:          q.payer(),
+		Anonymous:     q.user.Name == authn.AnonymousUser || q.user.InGroup(authn.Unauthenticated),
+		Administrator: q.isAdministrators(),
+		Probe:         q.isProbe(),
+	}
+	switch c.Admit(caller) {
+	case admit.Closes:
+		q.w.Header().Set("Connection", "close")
+	case admit.Refused:
+		q.w.Header().Set("Connection", "close")
+		return admit.TooMany{After: 1}
+	}
+	return nil
+}
+
 // countHeaders admits a request if its headers fit beside those of all others.
 func countHeaders(q *request) error {
 	err := q.holds.CountHeaders()

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/api/admit"
 )
 
 // This file tracks one connection: its user, the bytes of a header that has not arrived completely,
@@ -38,10 +38,10 @@ type clientConn struct {
 	leaving bool // the last check found that the client has closed its end; only lookForStalls uses it
 }
 
-// Admit implements api.Connection.
-func (c *clientConn) Admit(caller api.Caller) api.Standing {
+// Admit implements admit.Connection.
+func (c *clientConn) Admit(caller admit.Caller) admit.Standing {
 	if c.known.Load() {
-		return api.Stays
+		return admit.Stays
 	}
 	// Not when it is accepted: it takes four system calls, which matter in a flood of connections.
 	if t, ok := c.Conn.(*net.TCPConn); ok && c.kept.CompareAndSwap(false, true) {

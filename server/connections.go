@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/api/admit"
 )
 
 // This file limits connections, so that no client gets all of them. Each connection uses one of the
@@ -356,7 +356,7 @@ func (c *connections) wake() {
 }
 
 // know decides whether a connection may stay, now that its user is known.
-func (c *connections) know(conn *clientConn, caller api.Caller) api.Standing {
+func (c *connections) know(conn *clientConn, caller admit.Caller) admit.Standing {
 	var victim *clientConn
 	defer func() {
 		if victim != nil {
@@ -366,21 +366,21 @@ func (c *connections) know(conn *clientConn, caller api.Caller) api.Standing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.open[conn]; !ok {
-		return api.Refused // it was closed to make room for another one
+		return admit.Refused // it was closed to make room for another one
 	}
 	ordinary := c.limit - c.reserved
 	over := c.limit > 0 && int64(len(c.open)) > ordinary
 	switch {
 	case !conn.stranger: // another request has shown the user before
-		return api.Stays
+		return admit.Stays
 	case caller.Anonymous:
 		switch {
 		case over && caller.Probe:
-			return api.Closes
+			return admit.Closes
 		case over:
-			return api.Refused
+			return admit.Refused
 		}
-		return api.Stays
+		return admit.Stays
 	case caller.Administrator:
 	case c.limit > 0 && !c.leaves(caller.User, ordinary):
 		return refusal(caller)
@@ -398,7 +398,7 @@ func (c *connections) know(conn *clientConn, caller api.Caller) api.Standing {
 	c.users[caller.User]++
 	conn.known.Store(true)
 	c.wake()
-	return api.Stays
+	return admit.Stays
 }
 
 // leaves reports whether a user with one more connection leaves as many to others as it has. So
@@ -410,11 +410,11 @@ func (c *connections) leaves(user string, ordinary int64) bool {
 }
 
 // refusal returns the standing of a connection for which there is no room.
-func refusal(caller api.Caller) api.Standing {
+func refusal(caller admit.Caller) admit.Standing {
 	if caller.Probe {
-		return api.Closes
+		return admit.Closes
 	}
-	return api.Refused
+	return admit.Refused
 }
 
 // forsakeAll closes all connections that wait.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/internal/memory"
 	"github.com/keelson-io/keelson/internal/testkit"
 )
@@ -144,8 +144,8 @@ func TestHelpersEmptyTheQueue(t *testing.T) {
 }
 
 // as sets the user of a connection.
-func (c *callers) as(conn *clientConn, user string) api.Standing {
-	return conn.Admit(api.Caller{User: user, Anonymous: user == "", Administrator: user == "admin", Probe: user == "probe" || user == ""})
+func (c *callers) as(conn *clientConn, user string) admit.Standing {
+	return conn.Admit(admit.Caller{User: user, Anonymous: user == "", Administrator: user == "admin", Probe: user == "probe" || user == ""})
 }
 
 func gone(conn *clientConn) bool { return conn.Conn.(*peer).closed }
@@ -162,13 +162,13 @@ func TestStrangersMakeRoom(t *testing.T) {
 	if !gone(many[0]) || gone(many[1]) || gone(other) {
 		t.Error("not the oldest connection of the address with most has made room")
 	}
-	if c.as(newest, "jane") != api.Stays || c.dial("10.0.0.2") == nil || gone(many[1]) {
+	if c.as(newest, "jane") != admit.Stays || c.dial("10.0.0.2") == nil || gone(many[1]) {
 		t.Error("a user's connection counts as a stranger's")
 	}
 	if c.dial("10.0.0.3"); !gone(many[1]) {
 		t.Error("nobody has made room")
 	}
-	if got := c.as(many[1], "late"); got != api.Refused {
+	if got := c.as(many[1], "late"); got != admit.Refused {
 		t.Errorf("a connection that is closed: got %v", got)
 	}
 	if c.all.unknown != 4 || len(c.all.open) != 5 || c.all.users["late"] != 0 {
@@ -248,30 +248,30 @@ func TestFloodsOfStrangers(t *testing.T) {
 func TestUsersLeaveConnections(t *testing.T) {
 	c := newCallers(t, 22, 2, 100)
 	for i := range 10 { // half of what is not reserved
-		if got := c.as(c.dial("10.0.0.1"), "mallory"); got != api.Stays {
+		if got := c.as(c.dial("10.0.0.1"), "mallory"); got != admit.Stays {
 			t.Fatalf("connection %d: got %v", i, got)
 		}
 	}
-	if got := c.as(c.dial("10.0.0.1"), "mallory"); got != api.Refused {
+	if got := c.as(c.dial("10.0.0.1"), "mallory"); got != admit.Refused {
 		t.Errorf("more than half for one user: got %v", got)
 	}
 	for i := range 6 { // as many as are left for others
-		if got := c.as(c.dial("10.0.0.2"), "eve"); (i < 5) != (got == api.Stays) {
+		if got := c.as(c.dial("10.0.0.2"), "eve"); (i < 5) != (got == admit.Stays) {
 			t.Errorf("connection %d of the next user: got %v", i, got)
 		}
 	}
 	for i := range 4 {
-		if got := c.as(c.dial("10.0.0.2"), fmt.Sprint("user-", i)); got != api.Stays {
+		if got := c.as(c.dial("10.0.0.2"), fmt.Sprint("user-", i)); got != admit.Stays {
 			t.Errorf("another user: got %v", got)
 		}
 	}
 	// There are 20 now, of which one is a stranger's: a user's next one takes its place.
 	next := c.dial("10.0.0.3")
-	if got := c.as(next, "jane"); got != api.Stays || len(c.all.open) != 20 {
+	if got := c.as(next, "jane"); got != admit.Stays || len(c.all.open) != 20 {
 		t.Errorf("in a stranger's place: got %v, %d connections", got, len(c.all.open))
 	}
 	// Then users have all but what is reserved.
-	for user, want := range map[string]api.Standing{"jane": api.Refused, "probe": api.Closes, "": api.Closes} {
+	for user, want := range map[string]admit.Standing{"jane": admit.Refused, "probe": admit.Closes, "": admit.Closes} {
 		conn := c.dial("10.0.0.4")
 		if got := c.as(conn, user); got != want {
 			t.Errorf("user %q beyond what is not reserved: got %v, want %v", user, got, want)
@@ -281,7 +281,7 @@ func TestUsersLeaveConnections(t *testing.T) {
 	var admins []*clientConn
 	for range 2 {
 		conn := c.dial("10.0.0.5")
-		if got := c.as(conn, "admin"); got != api.Stays {
+		if got := c.as(conn, "admin"); got != admit.Stays {
 			t.Errorf("an administrator: got %v", got)
 		}
 		admins = append(admins, conn)
@@ -333,7 +333,7 @@ func TestHeadersHaveABudget(t *testing.T) {
 		t.Errorf("after the request began: got %d bytes, want %d", got, before-each)
 	}
 	last.Read(make([]byte, each))
-	if c.as(last, "jane") != api.Stays || c.all.charged.bytes != before-each {
+	if c.as(last, "jane") != admit.Stays || c.all.charged.bytes != before-each {
 		t.Error("a body counts as a header")
 	}
 	last.end(1)

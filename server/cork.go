@@ -6,7 +6,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/internal/poison"
 )
@@ -108,7 +108,7 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 	}
 	ctx = stream.WithCorker(ctx, cork)
 	if conn, ok := cork.Conn.(*clientConn); ok {
-		ctx = api.WithConnection(ctx, conn)
+		ctx = admit.WithConnection(ctx, conn)
 	}
 	return ctx
 }

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/api/admit"
 )
 
 // This file has the HTTP server: TLS 1.2 or newer, HTTP/1.1 and HTTP/2.
@@ -108,7 +108,7 @@ type counted struct {
 func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.open.Add(1)
 	defer c.open.Add(-1)
-	if conn, ok := api.ConnectionOf(r.Context()).(*clientConn); ok {
+	if conn, ok := admit.ConnectionOf(r.Context()).(*clientConn); ok {
 		if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && conn.certs.Load() == nil {
 			conn.certs.Store(&r.TLS.PeerCertificates)
 		}

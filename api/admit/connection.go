@@ -1,13 +1,8 @@
-package api
+package admit
 
-import (
-	"context"
+import "context"
 
-	"github.com/keelson-io/keelson/api/admit"
-	"github.com/keelson-io/keelson/authn"
-)
-
-// This file maps each connection to its user, for the HTTP server.
+// This file is how the HTTP server learns whose connections it has.
 
 // Connection is the HTTP server's record of the connection that a request arrived on.
 type Connection interface {
@@ -45,26 +40,4 @@ func WithConnection(ctx context.Context, c Connection) context.Context {
 func ConnectionOf(ctx context.Context) Connection {
 	c, _ := ctx.Value(connectionKey{}).(Connection)
 	return c
-}
-
-// admitConnection asks the HTTP server whether the connection may stay, now that its user is known.
-func admitConnection(q *request) error {
-	c := ConnectionOf(q.ctx)
-	if c == nil {
-		return nil
-	}
-	caller := Caller{
-		User:          q.payer(),
-		Anonymous:     q.user.Name == authn.AnonymousUser || q.user.InGroup(authn.Unauthenticated),
-		Administrator: q.isAdministrators(),
-		Probe:         q.isProbe(),
-	}
-	switch c.Admit(caller) {
-	case Closes:
-		q.w.Header().Set("Connection", "close")
-	case Refused:
-		q.w.Header().Set("Connection", "close")
-		return admit.TooMany{After: 1}
-	}
-	return nil
 }
