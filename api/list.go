@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/api/selection"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/cache"
@@ -82,13 +83,27 @@ func (q *request) sendList(p *page) error {
 	return a.finish()
 }
 
+// selection is what the request's parameters and its place select.
+func (q *request) selection() (*meta.ListOptions, *selection.Filter, error) {
+	o, err := meta.ParseListOptions(q.query)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := selection.Place{Version: q.v, Namespace: q.namespace}
+	if !q.selected {
+		at.Name = q.name // watch of one object by its path
+	}
+	f, err := selection.New(at, o)
+	return o, f, err
+}
+
 // streamList sends a page while it is printed, so that a list of any length needs the memory of one
 // piece.
 func (q *request) streamList(p *page) error {
 	start, end := q.listStart(p), append(q.listEnd(p), '\n')
 	size := len(start) + len(end) + max(0, p.count-1)
 	prefix := q.v.ItemPrefix()
-	grown := &expansion{ctx: q.ctx}
+	grown := selection.NewExpansion(q.ctx)
 	err := p.each(func(obj *cache.Object) error {
 		view, err := obj.View(q.v)
 		if err != nil {
@@ -96,7 +111,7 @@ func (q *request) streamList(p *page) error {
 		}
 		head, body := listItem(prefix, view.JSON)
 		size += len(head) + len(body)
-		return grown.add(obj, view)
+		return grown.Add(obj, view)
 	})
 	if err != nil {
 		return err
@@ -220,7 +235,7 @@ func (q *request) ended(calls *int) error {
 }
 
 // page collects the objects that a list asks for.
-func (q *request) page(o *meta.ListOptions, f *filter) (*page, error) {
+func (q *request) page(o *meta.ListOptions, f *selection.Filter) (*page, error) {
 	if q.namespace == "." || q.namespace == ".." {
 		return nil, status.Plain500(fmt.Sprintf("invalid key: %q", "/"+q.kind.StoragePrefix+"/"+q.namespace))
 	}
@@ -233,12 +248,12 @@ func (q *request) page(o *meta.ListOptions, f *filter) (*page, error) {
 	if o.ResourceVersion == "0" || limit < 0 {
 		limit = 0
 	}
-	if limit == 0 && !f.selects() {
+	if limit == 0 && !f.Selects() {
 		p.objects = make([]*cache.Object, 0, min(src.countFrom(src.from), pageKept))
 	}
-	if f.selects() {
-		f.expansion = &expansion{ctx: q.ctx}
-		defer func() { f.expansion = nil }() // finding the rest again must not count it twice
+	if f.Selects() {
+		f.Expansion = selection.NewExpansion(q.ctx)
+		defer func() { f.Expansion = nil }() // finding the rest again must not count it twice
 		if err := q.convertAll(src); err != nil {
 			return nil, err
 		}
@@ -251,7 +266,7 @@ func (q *request) page(o *meta.ListOptions, f *filter) (*page, error) {
 		if failed = q.ended(&looked); failed != nil {
 			return false
 		}
-		ok, err := f.matches(obj)
+		ok, err := f.Matches(obj)
 		if err != nil {
 			failed = err
 			return false
@@ -281,8 +296,8 @@ func (q *request) page(o *meta.ListOptions, f *filter) (*page, error) {
 	}
 	if beyond != "" {
 		// Start is the last key relative to the list's prefix, and a zero byte.
-		p.next = meta.EncodeContinue(src.rev, strings.TrimPrefix(last, strings.TrimSuffix(f.prefix, "/"))+"\x00")
-		if !f.selects() {
+		p.next = meta.EncodeContinue(src.rev, strings.TrimPrefix(last, strings.TrimSuffix(f.Prefix, "/"))+"\x00")
+		if !f.Selects() {
 			p.remain = int64(src.countFrom(beyond))
 		}
 	}
@@ -343,14 +358,14 @@ func (s *source) ascend(fn func(*cache.Object) bool) {
 
 // after returns a function that finds the selected objects after a key again. It ends when the page
 // has count objects, with those that the page remembers.
-func (s *source) after(key string, f *filter, count *int) func(fn func(*cache.Object) error) error {
+func (s *source) after(key string, f *selection.Filter, count *int) func(fn func(*cache.Object) error) error {
 	from := source{prefix: s.prefix, from: key + "\x00", rev: s.rev, snap: s.snap}
 	return func(fn func(*cache.Object) error) error {
 		left := *count - pageKept
 		var failed error
 		from.ascend(func(obj *cache.Object) bool {
 			var ok bool
-			if ok, failed = f.matches(obj); failed != nil || !ok {
+			if ok, failed = f.Matches(obj); failed != nil || !ok {
 				return failed == nil
 			}
 			failed = fn(obj)
@@ -365,8 +380,8 @@ func (s *source) after(key string, f *filter, count *int) func(fn func(*cache.Ob
 func (s *source) countFrom(key string) int { return s.snap.CountFrom(s.prefix, key) }
 
 // source finds the state that a list asks for.
-func (q *request) source(o *meta.ListOptions, f *filter) (*source, error) {
-	s := &source{prefix: f.prefix, from: f.prefix}
+func (q *request) source(o *meta.ListOptions, f *selection.Filter) (*source, error) {
+	s := &source{prefix: f.Prefix, from: f.Prefix}
 	if o.Continue != "" {
 		rev, start, err := meta.ParseContinue(o.Continue)
 		if err != nil {
@@ -375,7 +390,7 @@ func (q *request) source(o *meta.ListOptions, f *filter) (*source, error) {
 		if o.ResourceVersion != "" && o.ResourceVersion != "0" {
 			return nil, status.BadRequest("specifying resource version is not allowed when using continue")
 		}
-		s.from = strings.TrimSuffix(f.prefix, "/") + start
+		s.from = strings.TrimSuffix(f.Prefix, "/") + start
 		if rev > 0 {
 			return s, q.exactly(s, rev, start)
 		}

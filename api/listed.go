@@ -58,12 +58,12 @@ func (q *request) serveListed() error {
 	p := &page{q: q, version: strconv.FormatInt(rev, 10), remain: -1}
 	for _, o := range all {
 		obj := &cache.Object{Key: q.kind.Key("", o.Name), Rev: rev, Raw: o.Text}
-		ok, err := f.matches(obj)
+		ok, err := f.Matches(obj)
 		if err != nil {
 			return err
 		}
 		// There are few, so that they are sent in one page.
-		if ok && (!f.one || obj.Key == f.prefix) {
+		if ok && (!f.One || obj.Key == f.Prefix) {
 			p.add(obj)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/api/selection"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/cache"
 )
@@ -27,12 +28,12 @@ type listing struct {
 
 	prefix string // of items, see kind.Version.ItemPrefix
 
-	grown *expansion
+	grown *selection.Expansion
 }
 
 // newListing prepares to print a page.
 func (q *request) newListing(p *page) (*listing, error) {
-	l := &listing{q: q, items: "items:", grown: &expansion{ctx: q.ctx}}
+	l := &listing{q: q, items: "items:", grown: selection.NewExpansion(q.ctx)}
 	metadata := p.metadata(true)
 	switch q.accept.form {
 	case formTable:
@@ -70,7 +71,7 @@ func (q *request) newListing(p *page) (*listing, error) {
 func (a *reply) item(l *listing, obj *cache.Object) (head, body, tail []byte, err error) {
 	view, err := obj.View(l.q.v)
 	if err == nil {
-		err = l.grown.add(obj, view)
+		err = l.grown.Add(obj, view)
 	}
 	if err != nil {
 		return nil, nil, nil, err

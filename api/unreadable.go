@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/api/selection"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
@@ -21,7 +22,7 @@ const maxUnreadable = 100
 
 // nameUnreadable returns an error that names all objects of the list that cannot be read, if err says
 // that one of them cannot. Otherwise it returns err.
-func (q *request) nameUnreadable(err error, o *meta.ListOptions, f *filter) error {
+func (q *request) nameUnreadable(err error, o *meta.ListOptions, f *selection.Filter) error {
 	if _, is := errors.AsType[*kind.UnreadableError](err); !is {
 		return err
 	}

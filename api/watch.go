@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/api/selection"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/cache"
@@ -45,7 +46,7 @@ const (
 // watcher is one open watch.
 type watcher struct {
 	q         *request
-	f         *filter
+	f         *selection.Filter
 	t         *rows // if tables are asked for
 	o         *meta.ListOptions
 	w         *cache.Watch
@@ -169,7 +170,7 @@ func (w *watcher) begin() error {
 // open opens the watch of the events after w.from.
 func (w *watcher) open() error {
 	var err error
-	w.w, err = w.q.res.Watch(w.from, w.f.prefix)
+	w.w, err = w.q.res.Watch(w.from, w.f.Prefix)
 	if errors.Is(err, cache.ErrExpired) {
 		return &inStream{w.tooOld()}
 	}
@@ -213,7 +214,7 @@ func (w *watcher) run() error {
 	w.out.Room = q.room(ctx)
 	w.start()
 	if w.initial {
-		if err := w.sendCounted(ctx); err != nil {
+		if err := w.sendState(ctx); err != nil {
 			return w.end(err)
 		}
 	} else {
@@ -378,6 +379,8 @@ func (w *watcher) end(err error) error {
 // sendState opens the watch of what follows the state of now, and sends all objects of that as
 // added. An old state is let go when the log has dropped what follows it: the watch could not go on.
 func (w *watcher) sendState(ctx context.Context) error {
+	w.f.Expansion = selection.NewExpansion(ctx)
+	defer func() { w.f.Expansion = nil }() // changes come one by one
 	snap := w.q.res.Snapshot()
 	w.from = snap.Rev()
 	if err := w.open(); err != nil {
@@ -387,17 +390,17 @@ func (w *watcher) sendState(ctx context.Context) error {
 		}
 		return err
 	}
-	if err := w.q.convertAll(&source{prefix: w.f.prefix, from: w.f.prefix, snap: snap}); err != nil {
+	if err := w.q.convertAll(&source{prefix: w.f.Prefix, from: w.f.Prefix, snap: snap}); err != nil {
 		return err
 	}
 	w.out.Begin()
 	defer w.out.End()
 	looked, failed := 0, error(nil)
-	snap.Ascend(w.f.prefix, func(obj *cache.Object) bool {
-		if failed = w.q.ended(&looked); failed != nil || !strings.HasPrefix(obj.Key, w.f.prefix) {
+	snap.Ascend(w.f.Prefix, func(obj *cache.Object) bool {
+		if failed = w.q.ended(&looked); failed != nil || !strings.HasPrefix(obj.Key, w.f.Prefix) {
 			return false
 		}
-		ok, err := w.f.matches(obj)
+		ok, err := w.f.Matches(obj)
 		if err == nil && ok {
 			before := len(w.out.B)
 			if err = w.append("ADDED", obj); err == nil && len(w.out.B) < before { // it sent something
@@ -431,7 +434,7 @@ func (w *watcher) appendEvent(e *cache.Event) (bool, error) {
 	is, was := e.Type != cache.Deleted, e.Type != cache.Added
 	var err error
 	if is {
-		if is, err = w.f.matches(e.Object); err != nil {
+		if is, err = w.f.Matches(e.Object); err != nil {
 			return false, err
 		}
 	}
@@ -440,7 +443,7 @@ func (w *watcher) appendEvent(e *cache.Event) (bool, error) {
 		if prev == nil {
 			prev = e.Object
 		}
-		if was, err = w.f.matches(prev); err != nil {
+		if was, err = w.f.Matches(prev); err != nil {
 			return false, err
 		}
 	}

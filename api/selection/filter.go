@@ -1,4 +1,5 @@
-package api
+// Package selection selects objects by place, labels and fields.
+package selection
 
 import (
 	"strings"
@@ -14,59 +15,53 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file selects objects by place, labels and fields.
+// Filter is what a list or watch selects.
+type Filter struct {
+	Prefix string // of the keys, with a slash at the end; or the whole key if One
+	One    bool   // Prefix is the key of the one object that may match
 
-// filter is what a list or watch selects.
-type filter struct {
-	v      *kind.Version
-	prefix string // of the keys, with a slash at the end; or the whole key if one
-	one    bool   // prefix is the key of the one object that may match
-	labels labels.Selector
-	fields fields.Selector
+	Expansion *Expansion // counts what is looked at; nil: nobody counts
 
-	expansion *expansion // counts what is looked at; nil: nobody counts
+	version *kind.Version
+	labels  labels.Selector
+	fields  fields.Selector
 }
 
-// selection is what the request's parameters and its place select.
-func (q *request) selection() (*meta.ListOptions, *filter, error) {
-	o, err := meta.ParseListOptions(q.query)
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := q.newFilter(o)
-	return o, f, err
+// Place is the place of a request.
+type Place struct {
+	Version   *kind.Version
+	Namespace string // "" for all of them
+	Name      string // of the one object that is watched by its path, else ""
 }
 
-// newFilter makes the filter of the request's place and selectors.
-func (q *request) newFilter(o *meta.ListOptions) (*filter, error) {
-	f := &filter{v: q.v, prefix: q.kind.StoragePrefix + "/"}
-	if q.namespace != "" {
-		f.prefix += q.namespace + "/"
+// New returns the filter of a place and of the selectors of its list.
+func New(at Place, o *meta.ListOptions) (*Filter, error) {
+	k := at.Version.Kind
+	f := &Filter{version: at.Version, Prefix: k.StoragePrefix + "/"}
+	if at.Namespace != "" {
+		f.Prefix += at.Namespace + "/"
 	}
 	if o.Labels != nil && !o.Labels.Empty() {
 		f.labels = selector.Label(o.Labels)
 	}
-	name := ""
-	if !q.selected {
-		name = q.name // watch of one object by its path
-	}
+	name := at.Name
 	if o.Fields != nil && !o.Fields.Empty() {
 		f.fields = selector.Field(o.Fields)
 		for _, r := range o.Fields.Requirements() {
-			if !selectable(q.v, r.Field) {
-				return nil, notSelectable(q.v, r.Field)
+			if !selectable(at.Version, r.Field) {
+				return nil, notSelectable(at.Version, r.Field)
 			}
 		}
-		if ns, ok := o.Fields.RequiresExactMatch("metadata.namespace"); ok && q.kind.Namespaced && q.namespace == "" && isSegment(ns) {
-			f.prefix += ns + "/"
+		if ns, ok := o.Fields.RequiresExactMatch("metadata.namespace"); ok && k.Namespaced && at.Namespace == "" && isSegment(ns) {
+			f.Prefix += ns + "/"
 		}
 		if n, ok := o.Fields.RequiresExactMatch("metadata.name"); ok && name == "" && isSegment(n) {
 			name = n
 		}
 	}
-	if name != "" && (!q.kind.Namespaced || strings.Count(f.prefix, "/") > strings.Count(q.kind.StoragePrefix, "/")+1) {
-		f.prefix += name
-		f.one = true
+	if name != "" && (!k.Namespaced || strings.Count(f.Prefix, "/") > strings.Count(k.StoragePrefix, "/")+1) {
+		f.Prefix += name
+		f.One = true
 	}
 	return f, nil
 }
@@ -100,20 +95,20 @@ func selectable(v *kind.Version, label string) bool {
 	return false
 }
 
-// selects reports whether not everything in the place matches.
-func (f *filter) selects() bool { return f.one || f.labels != nil || f.fields != nil }
+// Selects reports whether not everything in the place matches.
+func (f *Filter) Selects() bool { return f.One || f.labels != nil || f.fields != nil }
 
-// matches reports whether an object in the place is selected.
-func (f *filter) matches(obj *cache.Object) (bool, error) {
-	if f.one && obj.Key != f.prefix {
+// Matches reports whether an object in the place is selected.
+func (f *Filter) Matches(obj *cache.Object) (bool, error) {
+	if f.One && obj.Key != f.Prefix {
 		return false, nil
 	}
 	if f.labels == nil && f.fields == nil {
 		return true, nil
 	}
-	view, err := obj.View(f.v)
-	if err == nil && f.expansion != nil {
-		err = f.expansion.add(obj, view)
+	view, err := obj.View(f.version)
+	if err == nil && f.Expansion != nil {
+		err = f.Expansion.Add(obj, view)
 	}
 	if err != nil {
 		return false, err
@@ -124,7 +119,7 @@ func (f *filter) matches(obj *cache.Object) (bool, error) {
 	if f.fields == nil {
 		return true, nil
 	}
-	namespace, name := objects.SplitKey(f.v.Kind, obj.Key)
+	namespace, name := objects.SplitKey(f.version.Kind, obj.Key)
 	return f.fields.Matches(fieldValues{view: view, namespace: namespace, name: name}), nil
 }
 

@@ -1,4 +1,4 @@
-package api
+package selection
 
 import (
 	"context"
@@ -16,15 +16,18 @@ import (
 // one watch, may be larger than stored.
 const maxExpansion = 1 << 30
 
-// expansion counts by how many bytes the objects that a request reads are larger than stored.
-type expansion struct {
+// Expansion counts by how many bytes the objects that a request reads are larger than stored.
+type Expansion struct {
 	ctx   context.Context
 	bytes int64
 }
 
-// add counts one object's view. It fails if the total exceeds the bound, or if the request has
+// NewExpansion returns the count of a request, which ends with ctx.
+func NewExpansion(ctx context.Context) *Expansion { return &Expansion{ctx: ctx} }
+
+// Add counts one object's view. It fails if the total exceeds the bound, or if the request has
 // ended.
-func (e *expansion) add(obj *cache.Object, view *meta.View) error {
+func (e *Expansion) Add(obj *cache.Object, view *meta.View) error {
 	n := obj.Expansion(view)
 	if n == 0 {
 		return nil
@@ -36,11 +39,4 @@ func (e *expansion) add(obj *cache.Object, view *meta.View) error {
 		return objects.StoreError(err)
 	}
 	return nil
-}
-
-// sendCounted is sendState, and counts the objects that its selectors look at.
-func (w *watcher) sendCounted(ctx context.Context) error {
-	w.f.expansion = &expansion{ctx: ctx}
-	defer func() { w.f.expansion = nil }() // changes come one by one
-	return w.sendState(ctx)
 }
