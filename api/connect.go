@@ -8,6 +8,8 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/api/connect"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/status"
 )
@@ -22,7 +24,7 @@ type connector struct {
 	subpaths bool     // the path may go on
 	streams  bool     // clients need the permission to create, even if they connect with GET
 	refuse   func(q *request) error
-	options  *connectOptions // that admission sees; nil: the request is a read and not admitted
+	options  *connect.Options // that admission sees; nil: the request is a read and not admitted
 }
 
 var (
@@ -32,13 +34,13 @@ var (
 
 // connectors are by plural and subresource, in the core group.
 var connectors = map[string]connector{
-	"pods/attach":      {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun, options: attachOptions},
-	"pods/exec":        {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun, options: execOptions},
-	"pods/portforward": {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun, options: portForwardOptions},
+	"pods/attach":      {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun, options: connect.Attach},
+	"pods/exec":        {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun, options: connect.Exec},
+	"pods/portforward": {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun, options: connect.PortForward},
 	"pods/log":         {methods: []string{http.MethodGet}, refuse: (*request).podDoesNotRun},
-	"pods/proxy":       {methods: proxyMethods, subpaths: true, refuse: (*request).podDoesNotRun, options: podProxyOptions},
-	"services/proxy":   {methods: proxyMethods, subpaths: true, refuse: (*request).serviceHasNoEndpoints, options: serviceProxyOptions},
-	"nodes/proxy":      {methods: proxyMethods, subpaths: true, refuse: (*request).nodeDoesNotRun, options: nodeProxyOptions},
+	"pods/proxy":       {methods: proxyMethods, subpaths: true, refuse: (*request).podDoesNotRun, options: connect.PodProxy},
+	"services/proxy":   {methods: proxyMethods, subpaths: true, refuse: (*request).serviceHasNoEndpoints, options: connect.ServiceProxy},
+	"nodes/proxy":      {methods: proxyMethods, subpaths: true, refuse: (*request).nodeDoesNotRun, options: connect.NodeProxy},
 }
 
 // connector returns the connector that the path names, nil if there is none.
@@ -68,6 +70,49 @@ func (q *request) connect(c *connector) error {
 		}
 	}
 	return c.refuse(q)
+}
+
+// admitConnection passes a request to connect through admission. Webhooks and policies see its options.
+func (q *request) admitConnection(kind *connect.Options) error {
+	gvk := q.v.GVK().GroupVersion().WithKind(kind.Kind)
+	segments := 5 // api, version, resource, name and subresource
+	if q.namespace != "" {
+		segments += 2
+	}
+	options, err := kind.Read(q.query, connect.ProxyPath(q.path, segments))
+	if err != nil {
+		return status.BadRequest("%v", err)
+	}
+	d := jsondoc.Get()
+	defer d.Release()
+	setType := func() {
+		d.Set(d.NewString(gvk.Kind), "kind")
+		d.Set(d.NewString(gvk.Version), "apiVersion")
+	}
+	if err := replace(d, options); err != nil {
+		return err
+	}
+	setType()
+	r := &admission.Request{
+		Operation: admission.Connect, Version: q.v, Subresource: q.subresource, Namespace: q.namespace, Name: q.name, Named: true,
+		New: d, User: q.user, Client: q,
+		Foreign: &admission.Foreign{
+			Kind: gvk,
+			Take: func(d *jsondoc.Doc, text []byte) error {
+				options, err := kind.Parse(text)
+				if err != nil {
+					return status.BadRequest("%v", err)
+				}
+				err = replace(d, options)
+				setType()
+				return err
+			},
+		},
+	}
+	if err := q.h.Objects.Chain().Mutate(q.ctx, r); err != nil {
+		return err
+	}
+	return q.h.Objects.Chain().Validate(q.ctx, r)
 }
 
 // podDoesNotRun returns the error for a pod that cannot be reached.
