@@ -37,6 +37,7 @@ import (
 
 	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/api/discovery"
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/health"
 	"github.com/keelson-io/keelson/api/impersonation"
 	"github.com/keelson-io/keelson/api/metrics"
@@ -205,7 +206,7 @@ type request struct {
 	ctx    context.Context    // ends with the client and at the deadline
 	cancel context.CancelFunc // nil while there is no deadline
 	query  url.Values         // of the URL: request info
-	accept accept             // how the answer is encoded: negotiated by each verb
+	accept encoding.Answer    // how the answer is encoded: negotiated by each verb
 	began  time.Time          // when the request came
 
 	// Who asks, and whether that is allowed: authentication, impersonation and authorization.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/internal/yamljson"
@@ -91,7 +92,7 @@ func (q *request) recordPatch(media string, patch []byte) {
 	if q.audit == nil {
 		return
 	}
-	if media == patchApply {
+	if media == encoding.ApplyPatch {
 		if asJSON, _, err := yamljson.JSON(q.ctx, patch, false); err == nil {
 			patch = asJSON
 		}
@@ -105,7 +106,7 @@ func (q *request) recordOptions(media string, body []byte) {
 		return
 	}
 	q.audit.RequestObject(audit.Object{}, func() []byte {
-		if media == typeYAML {
+		if media == encoding.YAML {
 			if asJSON, _, err := yamljson.JSON(q.ctx, body, false); err == nil {
 				return asJSON
 			}

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/internal/yamljson"
 	"github.com/keelson-io/keelson/jsondoc"
@@ -22,7 +23,7 @@ func (q *request) wholeObject(options func(url.Values) (*meta.WriteOptions, erro
 		return nil, nil, err
 	}
 	media := q.objectMedia()
-	if media == "" && q.r.Method == http.MethodPost && contentType(q.r) != typeProtobuf {
+	if media == "" && q.r.Method == http.MethodPost && encoding.ContentType(q.r) != encoding.Protobuf {
 		return nil, nil, unknownMedia()
 	}
 	sent, err := q.holds.ReadBody(q.ctx)
@@ -52,22 +53,24 @@ func (q *request) mayExplain(o *meta.WriteOptions) {
 
 // objectMedia returns the media type of the body, "" if no object can come in it.
 func (q *request) objectMedia() string {
-	media := contentType(q.r)
-	if media == typeJSON || media == typeYAML || media == typeProtobuf && q.acceptsProtobuf() {
+	media := encoding.ContentType(q.r)
+	if media == encoding.JSON || media == encoding.YAML || media == encoding.Protobuf && q.acceptsProtobuf() {
 		return media
 	}
 	return ""
 }
 
 // unknownMedia returns the error for a body of another type than those of objects.
-func unknownMedia() error { return unsupported(typeJSON, typeYAML, typeProtobuf) }
+func unknownMedia() error {
+	return encoding.Unsupported(encoding.JSON, encoding.YAML, encoding.Protobuf)
+}
 
 // readObject reads a body that is an object, in JSON or else.
 func (q *request) readObject(sent []byte, media, validation string) (*objects.Body, error) {
 	o, ref := &objects.Body{Sent: sent, JSON: sent}, q.ref()
 	var err error
 	switch media {
-	case typeYAML:
+	case encoding.YAML:
 		strict := validation != metav1.FieldValidationIgnore
 		if o.JSON, o.Duplicates, err = yamljson.JSON(q.ctx, sent, strict); err != nil {
 			if bad := objects.YAMLBound(err); bad != nil {
@@ -75,7 +78,7 @@ func (q *request) readObject(sent []byte, media, validation string) (*objects.Bo
 			}
 			return nil, ref.Unreadable(sent, err)
 		}
-	case typeProtobuf:
+	case encoding.Protobuf:
 		if o.JSON, err = q.fromProtobuf(sent); err != nil {
 			return nil, ref.Unreadable(sent, err)
 		}

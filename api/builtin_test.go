@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -129,7 +130,7 @@ func TestEveryVerbOnEveryBuiltinKind(t *testing.T) {
 			t.Errorf("%s.%s: no example", k.Plural, k.Group)
 			continue
 		}
-		for _, media := range []string{typeJSON, typeProtobuf} {
+		for _, media := range []string{encoding.JSON, encoding.Protobuf} {
 			for _, v := range k.Versions {
 				verbs(t, s, v, media, text)
 			}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/keelson-io/keelson/api/encoding"
 )
 
 // This file tests which complaint comes first where a request is wrong in several ways, and which there is none about.
@@ -37,7 +39,7 @@ func TestComplaints(t *testing.T) {
 			t.Errorf("%s %s %s:\ngot %d %s", test.method, test.path, test.body, a.code, a.body)
 		}
 	}
-	a := s.must(422, "PATCH", widgets+"/w", `[{"op":"add","path":"/kind","value":null},{"op":"add","path":"/metadata/managedFields","value":"red"}]`, "Content-Type", patchJSON)
+	a := s.must(422, "PATCH", widgets+"/w", `[{"op":"add","path":"/kind","value":null},{"op":"add","path":"/metadata/managedFields","value":"red"}]`, "Content-Type", encoding.JSONPatch)
 	if !strings.Contains(a.body, "Object 'Kind' is missing in") {
 		t.Errorf("got %s, want that the kind is missing", a.body)
 	}

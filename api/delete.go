@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/status"
@@ -73,19 +74,19 @@ func (q *request) readDeleteOptions() (*meta.DeleteOptions, error) {
 		return meta.ParseDeleteOptions(q.ctx, nil, "", q.query)
 	}
 	// As in upstream, the query is not read if there is a body.
-	media := contentType(q.r)
-	if media != typeJSON && media != typeYAML && media != typeProtobuf {
-		return nil, unsupported(typeJSON, typeYAML, typeProtobuf)
+	media := encoding.ContentType(q.r)
+	if media != encoding.JSON && media != encoding.YAML && media != encoding.Protobuf {
+		return nil, encoding.Unsupported(encoding.JSON, encoding.YAML, encoding.Protobuf)
 	}
 	body, err := q.holds.ReadBody(q.ctx)
 	if err != nil {
 		return nil, err
 	}
-	if media == typeProtobuf && len(body) > 0 {
+	if media == encoding.Protobuf && len(body) > 0 {
 		if body, err = deleteOptionsFromProtobuf(body); err != nil {
 			return nil, status.BadRequest("%v", err)
 		}
-		media = typeJSON
+		media = encoding.JSON
 	}
 	q.recordOptions(media, body)
 	return meta.ParseDeleteOptions(q.ctx, body, media, q.query)
@@ -93,7 +94,7 @@ func (q *request) readDeleteOptions() (*meta.DeleteOptions, error) {
 
 // sendDeleted answers that an object is gone.
 func (q *request) sendDeleted(st *metav1.Status) error {
-	if q.accept.form == formTable { // which this is not made, but what tables are to show is looked at
+	if q.accept.Form == encoding.Table { // which this is not made, but what tables are to show is looked at
 		if _, err := q.newTable(); err != nil {
 			return err
 		}

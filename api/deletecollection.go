@@ -2,6 +2,8 @@ package api
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/api/encoding"
 )
 
 // This file deletes all objects that a list selects.
@@ -31,7 +33,7 @@ func (q *request) deleteCollection() error {
 	if err != nil {
 		return err
 	}
-	if q.accept.form == formPartial {
+	if q.accept.Form == encoding.Partial {
 		return q.notList() // before anything is deleted
 	}
 	warnings, err := q.h.Objects.DeleteCollection(q.ctx, q.caller(), q.ref(), d, p.each)

@@ -11,6 +11,7 @@ import (
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
@@ -72,5 +73,5 @@ func evictionOptions(ctx context.Context, name string, o *metav1.DeleteOptions, 
 	if err != nil {
 		return nil, status.Internal(err)
 	}
-	return meta.ParseDeleteOptions(ctx, text, typeJSON, nil)
+	return meta.ParseDeleteOptions(ctx, text, encoding.JSON, nil)
 }

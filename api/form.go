@@ -2,14 +2,18 @@ package api
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/api/table"
+	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/negotiation"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/status"
 )
@@ -23,6 +27,30 @@ type rows struct {
 	include table.Include
 	now     time.Time
 	bare    bool // the columns have been named already
+}
+
+// negotiate finds the encoding of the answer.
+func (q *request) negotiate() (encoding.Answer, error) {
+	if q.v == nil {
+		return encoding.Negotiate(q.r, false, true)
+	}
+	if header := q.r.Header.Get("Accept"); q.kind.Behavior.HasGoType() && header != "" {
+		produced := []string{encoding.JSON, encoding.YAML, encoding.Protobuf, encoding.JSON + encoding.Streamed, encoding.Protobuf + encoding.Streamed}
+		if q.verb != "list" && q.verb != "watch" {
+			produced = produced[:3]
+		}
+		if !negotiation.RouterAccepts(header, produced) {
+			q.unrouted()
+			return encoding.Answer{Pretty: negotiation.WantsPretty(q.r)}, encoding.Unacceptable(produced)
+		}
+	}
+	return encoding.Negotiate(q.r, q.givesProtobuf(), q.kind.Storage.Kind.StoragePrefix != crd.Prefix || q.subresource == "")
+}
+
+// unrouted removes the warning of a deprecated version: upstream warns only on paths that its
+// router knows.
+func (q *request) unrouted() {
+	q.warnings = slices.DeleteFunc(q.warnings, func(text string) bool { return text == q.v.Warning })
 }
 
 // newTable prepares tables, and checks the query parameters for them.
@@ -44,14 +72,14 @@ func (q *request) newTable() (*rows, error) {
 
 // use sets what the columns are.
 func (t *rows) use(columns *table.Table) {
-	columns.In(t.q.accept.meta)
+	columns.In(t.q.accept.Meta)
 	t.table = columns
 }
 
 // appendStart begins a table, up to its rows.
 func (t *rows) appendStart(b []byte, metadata []byte) ([]byte, error) {
 	b = append(b, `{"kind":"Table","apiVersion":"meta.k8s.io/`...)
-	b = append(b, t.q.accept.meta...)
+	b = append(b, t.q.accept.Meta...)
 	b = append(b, `","metadata":`...)
 	b = append(b, metadata...)
 	b = append(b, `,"columnDefinitions":`...)
@@ -110,7 +138,7 @@ func (t *rows) sendOne(code int, object []byte) error {
 		return err
 	}
 	room.Shrink(len(b))
-	if t.q.accept.yaml {
+	if t.q.accept.YAML {
 		room.Leave() // YAML needs room of its own, and must not wait for this
 	}
 	t.q.send(code, b)

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/internal/buffer"
 	"github.com/keelson-io/keelson/objects"
@@ -119,7 +120,7 @@ func (q *request) waitFor(rev uint64) error {
 
 // sendStored answers with an object as the cache has it.
 func (q *request) sendStored(code int, obj *cache.Object) error {
-	if q.accept.proto && q.accept.form == formObject {
+	if q.accept.Protobuf && q.accept.Form == encoding.Object {
 		message, err := q.message(obj)
 		if err != nil {
 			return err
@@ -135,20 +136,20 @@ func (q *request) sendStored(code int, obj *cache.Object) error {
 
 // sendObject answers with an object in the form asked for.
 func (q *request) sendObject(code int, object []byte) error {
-	switch q.accept.form {
-	case formTable:
+	switch q.accept.Form {
+	case encoding.Table:
 		t, err := q.newTable()
 		if err != nil {
 			return err
 		}
 		return t.sendOne(code, object)
-	case formPartial:
+	case encoding.Partial:
 		b := buffer.Get()
 		defer buffer.Put(b)
-		*b = appendPartial(*b, object, q.accept.meta)
+		*b = appendPartial(*b, object, q.accept.Meta)
 		q.send(code, *b)
 		return nil
-	case formPartialList:
+	case encoding.PartialList:
 		if of := q.goName(); of != "" {
 			return noList("*" + of)
 		}

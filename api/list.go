@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/selection"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/audit"
@@ -45,7 +46,7 @@ func (q *request) list() error {
 	if err != nil {
 		return q.nameUnreadable(err, o, f)
 	}
-	if q.accept.form == formPartial {
+	if q.accept.Form == encoding.Partial {
 		return q.notList()
 	}
 	return q.nameUnreadable(q.sendList(p), o, f)
@@ -56,14 +57,14 @@ func (q *request) sendList(p *page) error {
 	if q.audit.Level() == audit.RequestResponse {
 		q.audit.ResponseLater(func() []byte { return q.wholeList(p) })
 	}
-	if q.accept.proto {
+	if q.accept.Protobuf {
 		return q.sendProtobufList(p)
 	}
-	if q.accept.form == formObject && !q.accept.yaml && !q.accept.pretty {
+	if q.accept.Form == encoding.Object && !q.accept.YAML && !q.accept.Pretty {
 		return q.streamList(p)
 	}
 	media := jsonHeader
-	if q.accept.yaml {
+	if q.accept.YAML {
 		media = yamlHeader
 	}
 	l, err := q.newListing(p)
@@ -72,7 +73,7 @@ func (q *request) sendList(p *page) error {
 	}
 	a := q.reply(http.StatusOK, media)
 	defer a.end()
-	if q.accept.yaml {
+	if q.accept.YAML {
 		err = a.yamlList(l, p)
 	} else {
 		err = a.jsonList(l, p)

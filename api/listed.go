@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
@@ -67,7 +68,7 @@ func (q *request) serveListed() error {
 			p.add(obj)
 		}
 	}
-	if q.accept.form == formPartial {
+	if q.accept.Form == encoding.Partial {
 		return q.notList()
 	}
 	return q.sendList(p)

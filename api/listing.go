@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/selection"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/cache"
@@ -35,8 +36,8 @@ type listing struct {
 func (q *request) newListing(p *page) (*listing, error) {
 	l := &listing{q: q, items: "items:", grown: selection.NewExpansion(q.ctx)}
 	metadata := p.metadata(true)
-	switch q.accept.form {
-	case formTable:
+	switch q.accept.Form {
+	case encoding.Table:
 		var err error
 		if l.t, err = q.newTable(); err != nil {
 			return nil, err
@@ -47,8 +48,8 @@ func (q *request) newListing(p *page) (*listing, error) {
 		l.end = []byte("]}")
 		l.items = "rows:"
 		l.before = append(l.start[:len(l.start)-len(`,"rows":[`):len(l.start)-len(`,"rows":[`)], '}')
-	case formPartialList:
-		kind, version := `"kind":"`+partialListName+`",`, `"apiVersion":"`+metaGroup+q.accept.meta+`"`
+	case encoding.PartialList:
+		kind, version := `"kind":"`+partialListName+`",`, `"apiVersion":"`+metaGroup+q.accept.Meta+`"`
 		l.start = []byte(`{` + kind + version + `,"metadata":` + string(metadata) + `,"items":[`)
 		l.end = []byte("]}")
 		l.before, l.after = []byte(`{`+version+`}`), []byte(`{`+kind+`"metadata":`+string(metadata)+`}`)
@@ -76,8 +77,8 @@ func (a *reply) item(l *listing, obj *cache.Object) (head, body, tail []byte, er
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	switch l.q.accept.form {
-	case formTable:
+	switch l.q.accept.Form {
+	case encoding.Table:
 		if err := a.Build(rowCost(view.JSON)); err != nil {
 			return nil, nil, nil, err
 		}
@@ -87,8 +88,8 @@ func (a *reply) item(l *listing, obj *cache.Object) (head, body, tail []byte, er
 		l.row, err = l.t.appendRow(l.row[:0], view.JSON)
 		a.Room.Shrink(len(l.row))
 		return nil, l.row, nil, err
-	case formPartialList:
-		head, body = appendPartialStart(nil, view.JSON, l.q.accept.meta)
+	case encoding.PartialList:
+		head, body = appendPartialStart(nil, view.JSON, l.q.accept.Meta)
 		return head, body, []byte("}"), nil
 	}
 	brace, body := listItem(l.prefix, view.JSON)
@@ -98,7 +99,7 @@ func (a *reply) item(l *listing, obj *cache.Object) (head, body, tail []byte, er
 // jsonList adds a list as JSON, for people if they want it.
 func (a *reply) jsonList(l *listing, p *page) error {
 	add := a.Share
-	if l.q.accept.pretty {
+	if l.q.accept.Pretty {
 		n := stream.Indenter{To: &a.Pieces}
 		add = n.Add
 	}
@@ -128,7 +129,7 @@ func (a *reply) jsonList(l *listing, p *page) error {
 	if err != nil {
 		return err
 	}
-	if err := add(l.end); err != nil || l.q.accept.pretty {
+	if err := add(l.end); err != nil || l.q.accept.Pretty {
 		return err
 	}
 	return add(newline)
@@ -165,7 +166,7 @@ const auditCost = 8
 func (q *request) wholeList(p *page) []byte {
 	q.ctx = context.WithoutCancel(q.ctx) // the answer was sent, but the record is still to be made
 	one := *q
-	one.accept.pretty, one.accept.proto = false, false
+	one.accept.Pretty, one.accept.Protobuf = false, false
 	l, err := one.newListing(p)
 	if err != nil {
 		return nil

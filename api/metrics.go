@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/metrics"
 )
 
@@ -48,7 +49,7 @@ func (q *request) scope() string {
 
 // verbLabel returns the label for the verb of a request.
 func verbLabel(q *request) string {
-	if q.verb == "patch" && patchType(q.r) == patchApply {
+	if q.verb == "patch" && encoding.PatchType(q.r) == encoding.ApplyPatch {
 		return "APPLY"
 	}
 	for _, v := range verbTable { // methods of other paths have the names of verbs, too

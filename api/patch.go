@@ -3,6 +3,7 @@ package api
 import (
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/status"
@@ -12,18 +13,18 @@ import (
 
 // patch patches one object, or creates it if the patch is an apply configuration.
 func (q *request) patch() error {
-	media, typed := patchType(q.r), q.kind.Behavior.HasGoType()
+	media, typed := encoding.PatchType(q.r), q.kind.Behavior.HasGoType()
 	accept, err := q.negotiate()
 	if err == nil {
 		q.accept = accept // for errors, too
 	}
 	switch {
-	case media == patchJSON, media == patchMerge, media == patchApply:
-	case media == patchStrategic && typed:
+	case media == encoding.JSONPatch, media == encoding.MergePatch, media == encoding.ApplyPatch:
+	case media == encoding.StrategicPatch && typed:
 	case typed:
 		return q.unsupportedTyped()
 	default:
-		return unsupported(patchJSON, patchMerge, patchApply)
+		return encoding.Unsupported(encoding.JSONPatch, encoding.MergePatch, encoding.ApplyPatch)
 	}
 	if err != nil {
 		return err
@@ -43,7 +44,7 @@ func (q *request) readPatch(media string) (objects.Patch, error) {
 		return objects.Patch{}, err
 	}
 	q.recordPatch(media, body)
-	o, err := meta.ParsePatchOptions(q.query, media == patchApply)
+	o, err := meta.ParsePatchOptions(q.query, media == encoding.ApplyPatch)
 	if err == nil {
 		q.mayExplain(o)
 	}

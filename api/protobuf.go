@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/jsondoc"
@@ -68,7 +69,7 @@ func (q *request) givesProtobuf() bool {
 }
 
 // protobufStreamHeader is the media type of watches.
-var protobufStreamHeader = []string{typeProtobuf + ";stream=watch"}
+var protobufStreamHeader = []string{encoding.Protobuf + ";stream=watch"}
 
 // messages renders the objects of a version as protobuf messages without the envelope of Kubernetes
 // (runtime.Unknown). Lists have them like this; elsewhere they are put into an envelope. It
@@ -123,7 +124,7 @@ func (m *partials) of(view *meta.View) (*meta.View, error) {
 // message returns an object, or its metadata if the client wants that, as a message without an
 // envelope.
 func (q *request) message(obj *cache.Object) ([]byte, error) {
-	if q.accept.form == formObject {
+	if q.accept.Form == encoding.Object {
 		view, err := obj.View((*messages)(q.v))
 		if err != nil {
 			return nil, err
@@ -147,8 +148,8 @@ func (q *request) message(obj *cache.Object) ([]byte, error) {
 // sendMessage answers with an object, or its metadata.
 func (q *request) sendMessage(code int, message []byte) error {
 	apiVersion, name := q.v.APIVersion(), q.kind.Name
-	if q.accept.form != formObject {
-		apiVersion, name = metaGroup+q.accept.meta, partialName
+	if q.accept.Form != encoding.Object {
+		apiVersion, name = metaGroup+q.accept.Meta, partialName
 	}
 	a := q.reply(code, protobufHeader)
 	defer a.end()
@@ -169,8 +170,8 @@ const (
 // remembered are made twice: the first time for the length in front of them.
 func (q *request) sendProtobufList(p *page) error {
 	apiVersion, name := q.v.APIVersion(), q.kind.ListKind
-	if q.accept.form != formObject {
-		apiVersion, name = metaGroup+q.accept.meta, partialListName
+	if q.accept.Form != encoding.Object {
+		apiVersion, name = metaGroup+q.accept.Meta, partialListName
 	}
 	m := metav1.ListMeta{ResourceVersion: p.version, Continue: p.next}
 	if p.remain > 0 {
@@ -248,7 +249,7 @@ func (q *request) sendAsProtobuf(code int, text []byte) {
 		body, err = kind.ToProtobuf(text, obj)
 	}
 	if err != nil {
-		q.accept = accept{}
+		q.accept = encoding.Answer{}
 		q.fail(status.Internal(errors.Join(errors.New("encoding the answer"), err)))
 		return
 	}

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+
+	"github.com/keelson-io/keelson/api/encoding"
 )
 
 // This file tests bodies in protobuf, as typed clients send them.
@@ -50,25 +52,25 @@ func TestProtobufBodies(t *testing.T) {
 	s := newTestServer(t)
 	core := schema.GroupVersion{Version: "v1"}
 	ns := encodeProtobuf(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}}}, core.WithKind("Namespace"))
-	a := s.must(201, "POST", "/api/v1/namespaces", ns, "Content-Type", typeProtobuf, "Accept", typeProtobuf+",application/json")
+	a := s.must(201, "POST", "/api/v1/namespaces", ns, "Content-Type", encoding.Protobuf, "Accept", encoding.Protobuf+",application/json")
 	made := decodeProtobuf(t, a.body).(*corev1.Namespace)
-	if made.Labels["a"] != "b" || made.UID == "" || a.header.Get("Content-Type") != typeProtobuf {
+	if made.Labels["a"] != "b" || made.UID == "" || a.header.Get("Content-Type") != encoding.Protobuf {
 		t.Errorf("namespace: %+v", made)
 	}
-	if a := s.must(200, "GET", "/api/v1/namespaces/p", "", "Accept", "application/json, "+typeProtobuf); a.text("metadata", "labels", "a") != "b" {
+	if a := s.must(200, "GET", "/api/v1/namespaces/p", "", "Accept", "application/json, "+encoding.Protobuf); a.text("metadata", "labels", "a") != "b" {
 		t.Errorf("namespace: %s", a.body)
 	}
 	uid := "zzz"
 	wrong := encodeProtobuf(t, &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(uid)}, core.WithKind("DeleteOptions"))
-	s.must(409, "DELETE", "/api/v1/namespaces/p", wrong, "Content-Type", typeProtobuf)
+	s.must(409, "DELETE", "/api/v1/namespaces/p", wrong, "Content-Type", encoding.Protobuf)
 	right := encodeProtobuf(t, &metav1.DeleteOptions{}, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "DeleteOptions"})
-	s.must(200, "DELETE", "/api/v1/namespaces/p", right, "Content-Type", typeProtobuf)
+	s.must(200, "DELETE", "/api/v1/namespaces/p", right, "Content-Type", encoding.Protobuf)
 
 	// Custom resources are not typed, and a body of another kind is none.
-	s.must(415, "POST", widgets, ns, "Content-Type", typeProtobuf)
-	s.must(400, "POST", "/api/v1/namespaces", wrong, "Content-Type", typeProtobuf)
-	s.must(400, "POST", "/api/v1/namespaces", "k8s\x00rubbish", "Content-Type", typeProtobuf)
-	s.must(400, "DELETE", "/api/v1/namespaces/p", "rubbish", "Content-Type", typeProtobuf)
+	s.must(415, "POST", widgets, ns, "Content-Type", encoding.Protobuf)
+	s.must(400, "POST", "/api/v1/namespaces", wrong, "Content-Type", encoding.Protobuf)
+	s.must(400, "POST", "/api/v1/namespaces", "k8s\x00rubbish", "Content-Type", encoding.Protobuf)
+	s.must(400, "DELETE", "/api/v1/namespaces/p", "rubbish", "Content-Type", encoding.Protobuf)
 }
 
 func TestProtobufAnswers(t *testing.T) {
@@ -77,7 +79,7 @@ func TestProtobufAnswers(t *testing.T) {
 	s.must(201, "POST", widgets, widget("w", `"size":1`))
 
 	// Objects that are not typed have no such form, their metadata and errors have.
-	if a := s.must(200, "GET", widgets+"/w", "", "Accept", only+", */*"); a.header.Get("Content-Type") != typeJSON {
+	if a := s.must(200, "GET", widgets+"/w", "", "Accept", only+", */*"); a.header.Get("Content-Type") != encoding.JSON {
 		t.Errorf("content type %s", a.header.Get("Content-Type"))
 	}
 	partial := only + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -113,22 +115,22 @@ func TestProtobufScales(t *testing.T) {
 		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
 	of := autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 	scale := encodeProtobuf(t, &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: autoscalingv1.ScaleSpec{Replicas: 7}}, of)
-	s.must(200, "PUT", deployments+"/d/scale", scale, "Content-Type", typeProtobuf)
+	s.must(200, "PUT", deployments+"/d/scale", scale, "Content-Type", encoding.Protobuf)
 	if got := s.must(200, "GET", deployments+"/d", "").get("spec", "replicas"); got != 7.0 {
 		t.Errorf("got %v replicas, want 7", got)
 	}
 	other := encodeProtobuf(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
-	s.must(400, "PUT", deployments+"/d/scale", other, "Content-Type", typeProtobuf)
-	s.must(400, "PUT", deployments+"/d", scale, "Content-Type", typeProtobuf)
+	s.must(400, "PUT", deployments+"/d/scale", other, "Content-Type", encoding.Protobuf)
+	s.must(400, "PUT", deployments+"/d", scale, "Content-Type", encoding.Protobuf)
 	// So may that of a custom resource be sent, but not asked for.
 	s.must(201, "POST", widgets, widget("d", `"replicas":1`))
-	s.must(200, "PUT", widgets+"/d/scale", scale, "Content-Type", typeProtobuf)
-	if got := s.must(200, "GET", widgets+"/d/scale", "", "Accept", typeProtobuf+",application/json").get("spec", "replicas"); got != 7.0 {
+	s.must(200, "PUT", widgets+"/d/scale", scale, "Content-Type", encoding.Protobuf)
+	if got := s.must(200, "GET", widgets+"/d/scale", "", "Accept", encoding.Protobuf+",application/json").get("spec", "replicas"); got != 7.0 {
 		t.Errorf("got %v replicas, want 7", got)
 	}
-	s.must(406, "GET", widgets+"/d/scale", "", "Accept", typeProtobuf)
+	s.must(406, "GET", widgets+"/d/scale", "", "Accept", encoding.Protobuf)
 	itself := encodeProtobuf(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, schema.GroupVersionKind{Group: "demo.io", Version: "v1", Kind: "Widget"})
-	s.must(400, "PUT", widgets+"/d/scale", itself, "Content-Type", typeProtobuf)
-	s.must(415, "PUT", widgets+"/d", scale, "Content-Type", typeProtobuf)
-	s.must(406, "GET", widgets+"/d", "", "Accept", typeProtobuf)
+	s.must(400, "PUT", widgets+"/d/scale", itself, "Content-Type", encoding.Protobuf)
+	s.must(415, "PUT", widgets+"/d", scale, "Content-Type", encoding.Protobuf)
+	s.must(406, "GET", widgets+"/d", "", "Accept", encoding.Protobuf)
 }

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -29,7 +30,7 @@ func TestMalformedFieldsInProtobuf(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return s.must(code, method, path+"?fieldManager=x", string(body), "Content-Type", typeProtobuf)
+			return s.must(code, method, path+"?fieldManager=x", string(body), "Content-Type", encoding.Protobuf)
 		}
 		check := func(a answer, want string) {
 			t.Helper()

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/internal/buffer"
 	"github.com/keelson-io/keelson/internal/negotiation"
@@ -29,17 +30,17 @@ func (q *request) send(code int, doc []byte) {
 	}
 	var err error
 	switch {
-	case q.accept.proto:
+	case q.accept.Protobuf:
 		q.sendAsProtobuf(code, doc)
-	case q.accept.yaml:
+	case q.accept.YAML:
 		err = q.sendYAML(code, doc)
-	case q.accept.pretty:
+	case q.accept.Pretty:
 		err = q.sendPretty(code, doc)
 	default:
 		q.sendJSON(code, doc)
 	}
 	if err != nil {
-		q.accept = accept{}
+		q.accept = encoding.Answer{}
 		q.fail(err)
 	}
 }
@@ -139,11 +140,11 @@ func (q *request) sendBytes(code int, media []string, body []byte) {
 }
 
 var (
-	jsonHeader = []string{typeJSON}
-	yamlHeader = []string{typeYAML}
+	jsonHeader = []string{encoding.JSON}
+	yamlHeader = []string{encoding.YAML}
 	newline    = []byte{'\n'}
 
-	protobufHeader = []string{typeProtobuf}
+	protobufHeader = []string{encoding.Protobuf}
 )
 
 // sendGzip sends an answer compressed.
@@ -216,7 +217,7 @@ func (q *request) fail(err error) {
 	if d := st.Details; d != nil && d.RetryAfterSeconds > 0 {
 		q.w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
-	q.accept = negotiateStatus(q.r)
+	q.accept = encoding.NegotiateStatus(q.r)
 	q.sendStatus(int(st.Code), &st)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/program"
 	"github.com/keelson-io/keelson/api/zpages"
 	"github.com/keelson-io/keelson/internal/negotiation"
@@ -147,10 +148,10 @@ func (q *request) serveVersion() error {
 	if q.r.Method != http.MethodGet {
 		return status.UnknownMethod()
 	}
-	if header := q.r.Header.Get("Accept"); header != "" && !negotiation.RouterAccepts(header, []string{typeJSON}) {
-		return unacceptable([]string{typeJSON})
+	if header := q.r.Header.Get("Accept"); header != "" && !negotiation.RouterAccepts(header, []string{encoding.JSON}) {
+		return encoding.Unacceptable([]string{encoding.JSON})
 	}
-	q.accept = accept{pretty: true}
+	q.accept = encoding.Answer{Pretty: true}
 	q.send(http.StatusOK, q.h.version)
 	return nil
 }
@@ -162,7 +163,7 @@ func (q *request) sendPage(p *zpages.Page) error {
 	case err != nil:
 		return err
 	case a == nil:
-		return notAcceptable(typeJSON, typeYAML, zpages.Text)
+		return encoding.NotAcceptable(encoding.JSON, encoding.YAML, zpages.Text)
 	case a.Object == nil:
 		q.plain(http.StatusOK, a.Text)
 		return nil
@@ -170,7 +171,7 @@ func (q *request) sendPage(p *zpages.Page) error {
 	if a.Warning != "" {
 		q.w.Header().Set("Warning", a.Warning)
 	}
-	q.accept = accept{yaml: a.YAML, pretty: a.Pretty || negotiation.WantsPretty(q.r)}
+	q.accept = encoding.Answer{YAML: a.YAML, Pretty: a.Pretty || negotiation.WantsPretty(q.r)}
 	q.send(http.StatusOK, a.Object)
 	return nil
 }
@@ -221,7 +222,7 @@ func (q *request) index() error {
 	if err != nil {
 		return err
 	}
-	q.accept.pretty = true
+	q.accept.Pretty = true
 	q.send(http.StatusOK, body)
 	return nil
 }

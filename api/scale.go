@@ -7,6 +7,7 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/table"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/jsondoc"
@@ -52,7 +53,7 @@ func (q *request) sendScale(code int, s *autoscalingv1.Scale) error {
 	if err != nil {
 		return err
 	}
-	if q.accept.form == formTable {
+	if q.accept.Form == encoding.Table {
 		t, err := q.newTable()
 		if err != nil {
 			return err
@@ -60,10 +61,10 @@ func (q *request) sendScale(code int, s *autoscalingv1.Scale) error {
 		t.use(table.NewScale(q.v))
 		return t.sendOne(code, body)
 	}
-	switch q.accept.form {
-	case formPartial:
-		body = appendPartial(nil, body, q.accept.meta)
-	case formPartialList:
+	switch q.accept.Form {
+	case encoding.Partial:
+		body = appendPartial(nil, body, q.accept.Meta)
+	case encoding.PartialList:
 		return noList("*v1.Scale")
 	}
 	q.send(code, body)
@@ -92,14 +93,14 @@ func (q *request) updateScale() error {
 
 // patchScale patches the scale of an object.
 func (q *request) patchScale() error {
-	media := patchType(q.r)
+	media := encoding.PatchType(q.r)
 	typed := q.kind.Behavior.HasGoType()
 	// The media types are those of patches of the object itself.
-	if media != patchJSON && media != patchMerge && media != patchApply && !(typed && media == patchStrategic) {
+	if media != encoding.JSONPatch && media != encoding.MergePatch && media != encoding.ApplyPatch && !(typed && media == encoding.StrategicPatch) {
 		if typed {
 			return q.unsupportedTyped()
 		}
-		return unsupported(patchJSON, patchMerge, patchApply)
+		return encoding.Unsupported(encoding.JSONPatch, encoding.MergePatch, encoding.ApplyPatch)
 	}
 	var err error
 	if q.accept, err = q.negotiate(); err != nil {

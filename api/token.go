@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/authn/serviceaccount"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
@@ -186,7 +187,7 @@ func (q *request) issuerDocument() bool {
 		return false
 	}
 	var body []byte
-	media := typeJSON
+	media := encoding.JSON
 	switch q.path {
 	case serviceaccount.ConfigurationPath:
 		body = i.Configuration()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/authz"
 )
 
@@ -91,7 +92,7 @@ func TestAnswersThatCannotBeGiven(t *testing.T) {
 	s.must(201, "POST", widgets, widget("a", `"color":"red"`))
 	for _, op := range []string{`"path":"/metadata/finalizers","value":["a.io/f"]`, `"path":"/metadata/finalizers/-","value":"a.io/g"`} {
 		s.must(500, "PATCH", widgets+"/a", `[{"op":"add",`+op+`}]`,
-			"Content-Type", patchJSON, "Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+			"Content-Type", encoding.JSONPatch, "Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
 	}
 	if got := s.must(200, "GET", widgets+"/a", ""); !strings.Contains(got.body, `"finalizers":["a.io/f","a.io/g"]`) {
 		t.Errorf("the object is %s", got.body)

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/selection"
 	"github.com/keelson-io/keelson/api/stream"
 	"github.com/keelson-io/keelson/authn"
@@ -77,7 +78,7 @@ func (q *request) watch() error {
 	w := &watcher{q: q, f: f, o: o, bookmarks: o.AllowWatchBookmarks}
 	// Events are gathered into pieces: most changes come in groups.
 	w.out = stream.Pieces{Most: stream.PieceSize, Send: w.send}
-	if q.accept.form == formTable {
+	if q.accept.Form == encoding.Table {
 		if w.t, err = q.newTable(); err != nil {
 			return err
 		}
@@ -91,10 +92,10 @@ func (q *request) watch() error {
 			w.w.Close()
 		}
 	}()
-	if q.accept.yaml { // what is liked best decides, also if something else would do
-		return notAcceptable(typeJSON+streamed, typeProtobuf+streamed)
+	if q.accept.YAML { // what is liked best decides, also if something else would do
+		return encoding.NotAcceptable(encoding.JSON+encoding.Streamed, encoding.Protobuf+encoding.Streamed)
 	}
-	q.accept.pretty = false
+	q.accept.Pretty = false
 	if authn.IsWebSocket(q.r) {
 		return w.runSocket(err)
 	}
@@ -189,7 +190,7 @@ func (w *watcher) start() {
 	}
 	h := w.q.w.Header()
 	h["Content-Type"] = jsonHeader
-	if w.q.accept.proto {
+	if w.q.accept.Protobuf {
 		h["Content-Type"] = protobufStreamHeader
 	}
 	w.q.header(http.StatusOK)
@@ -463,11 +464,11 @@ func (w *watcher) appendEvent(e *cache.Event) (bool, error) {
 // append appends the event of an object, and sends what was gathered if it is enough.
 func (w *watcher) append(event string, obj *cache.Object) error {
 	w.lastRev = obj.Rev
-	if w.q.accept.proto {
+	if w.q.accept.Protobuf {
 		apiVersion, name := w.q.v.APIVersion(), w.q.kind.Name
 		message, err := w.q.message(obj)
-		if w.q.accept.form != formObject {
-			apiVersion, name = metaGroup+w.q.accept.meta, partialName
+		if w.q.accept.Form != encoding.Object {
+			apiVersion, name = metaGroup+w.q.accept.Meta, partialName
 		}
 		if err != nil {
 			return err
@@ -489,7 +490,7 @@ func (w *watcher) append(event string, obj *cache.Object) error {
 
 // makeRoom makes room for the event of an object of n bytes, if it has to be built whole.
 func (w *watcher) makeRoom(n int) error {
-	if w.out.Whole || w.q.accept.form == formTable {
+	if w.out.Whole || w.q.accept.Form == encoding.Table {
 		return w.out.Build(n)
 	}
 	return nil
@@ -503,12 +504,12 @@ func (w *watcher) appendObject(event string, object []byte) error {
 	p := &w.out
 	p.B = append(append(append(p.B, `{"type":"`...), event...), `","object":`...)
 	var err error
-	switch w.q.accept.form {
-	case formTable:
+	switch w.q.accept.Form {
+	case encoding.Table:
 		p.B, err = w.t.appendOne(p.B, object)
 		w.t.bare = true
-	case formPartial, formPartialList:
-		err = sharePartial(p, object, w.q.accept.meta)
+	case encoding.Partial, encoding.PartialList:
+		err = sharePartial(p, object, w.q.accept.Meta)
 	default:
 		err = p.Share(object)
 	}
@@ -560,11 +561,11 @@ func (w *watcher) appendBookmark(rev int64, complete bool) error {
 
 // appendText appends an event that is for this watch only.
 func (w *watcher) appendText(event string, object []byte) error {
-	if !w.q.accept.proto {
+	if !w.q.accept.Protobuf {
 		return w.appendObject(event, object)
 	}
-	if w.q.accept.form != formObject {
-		object = appendPartial(nil, object, w.q.accept.meta)
+	if w.q.accept.Form != encoding.Object {
+		object = appendPartial(nil, object, w.q.accept.Meta)
 	}
 	var err error
 	w.out.B, err = w.q.appendFrameOf(w.out.B, event, object)
@@ -579,7 +580,7 @@ func (w *watcher) appendError(b []byte, err error) []byte {
 	if merr != nil {
 		panic("BUG: status does not marshal: " + merr.Error())
 	}
-	if w.q.accept.proto {
+	if w.q.accept.Protobuf {
 		if b, err = w.q.appendFrameOf(b, "ERROR", body); err != nil {
 			w.q.h.logger.Error("error of a watch does not encode", "error", err)
 		}

@@ -39,7 +39,7 @@ func (w *watcher) runSocket(failed error) error {
 			io.Copy(io.Discard, conn) // clients send nothing that has a meaning
 		}()
 		q.ctx = ctx
-		q.cutStalls(stream.NewSocket(conn, q.accept.proto))
+		q.cutStalls(stream.NewSocket(conn, q.accept.Protobuf))
 		w.out.Whole = true // an event is a message
 		err = w.runOrRefuse(failed)
 	}).ServeHTTP(q.w, q.r)
