@@ -1,6 +1,5 @@
-// This file has the command "convert".
-
-package cli
+// Package convert has the command "convert" of keelson: objects converted from one version to another by declared conversions.
+package convert
 
 import (
 	"context"
@@ -22,19 +21,20 @@ import (
 	"github.com/keelson-io/keelson/offline"
 )
 
-// convertOptions are the flags of convert.
-type convertOptions struct {
-	files   []string
-	to      string
-	output  string
+// options are the flags of convert.
+type options struct {
+	files   []string // with definitions and Conversions
+	to      string   // a version
+	output  string   // yaml or json; "" for text, or for YAML where an object is printed
 	check   bool
-	objects int
-	timeout time.Duration
+	objects int           // most of each version, for --check
+	timeout time.Duration // of --check, for each Conversion
 	serve   serveConversions
 }
 
-func newConvertCommand() *cobra.Command {
-	o := convertOptions{}
+// Command returns the command "convert".
+func Command() *cobra.Command {
+	o := options{}
 	cmd := &cobra.Command{
 		Use:   "convert -f CRD -f CONVERSION {--to VERSION OBJECT... | --check | --serve}",
 		Short: "Convert objects between the versions of their definition, without writing a webhook",
@@ -78,7 +78,7 @@ The files of the certificate are read again when they change.`,
 }
 
 // checkFlags returns an error for flags that do not fit together.
-func (o *convertOptions) checkFlags(args []string) error {
+func (o *options) checkFlags(args []string) error {
 	modes := 0
 	for _, is := range []bool{o.to != "", o.check, o.serve.on} {
 		if is {
@@ -109,7 +109,7 @@ func (o *convertOptions) checkFlags(args []string) error {
 }
 
 // run runs the command.
-func (o *convertOptions) run(ctx context.Context, args []string, stdin io.Reader, out, notes io.Writer) error {
+func (o *options) run(ctx context.Context, args []string, stdin io.Reader, out, notes io.Writer) error {
 	conversions, err := readConversions(o.files, stdin, notes)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func printProblems(notes io.Writer, d manifest.Document, err error) int {
 
 // convert prints the objects in files in another version. Objects that cannot be converted are
 // reported, and the others are printed nevertheless.
-func (o *convertOptions) convert(ctx context.Context, conversions []sourcedConversion, args []string, stdin io.Reader, out, notes io.Writer) error {
+func (o *options) convert(ctx context.Context, conversions []sourcedConversion, args []string, stdin io.Reader, out, notes io.Writer) error {
 	docs, err := manifest.Read(args, stdin)
 	if err != nil {
 		return err
@@ -256,7 +256,7 @@ func (o *convertOptions) convert(ctx context.Context, conversions []sourcedConve
 }
 
 // one converts the object in a document.
-func (o *convertOptions) one(ctx context.Context, conversions []sourcedConversion, d manifest.Document, notes io.Writer) ([]byte, error) {
+func (o *options) one(ctx context.Context, conversions []sourcedConversion, d manifest.Document, notes io.Writer) ([]byte, error) {
 	if d.Err != nil {
 		return nil, d.Err
 	}
@@ -292,13 +292,13 @@ func printObjectErrors(notes io.Writer, d manifest.Document, err error) {
 
 // conversionReport is the result of --check, as it is printed.
 type conversionReport struct {
-	Definition string `json:"definition"`
-	Source     string `json:"source"`
+	Definition string `json:"definition"` // its name
+	Source     string `json:"source"`     // the document with the Conversion
 	*declared.Report
 }
 
 // runCheck searches for conversions that lose data, and prints what it finds.
-func (o *convertOptions) runCheck(ctx context.Context, conversions []sourcedConversion, out, notes io.Writer) error {
+func (o *options) runCheck(ctx context.Context, conversions []sourcedConversion, out, notes io.Writer) error {
 	var reports []conversionReport
 	findings := 0
 	count := command.NewCounter(notes, "checked", len(conversions))

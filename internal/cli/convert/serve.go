@@ -1,6 +1,6 @@
 // This file has the flag --serve of "convert".
 
-package cli
+package convert
 
 import (
 	"context"
