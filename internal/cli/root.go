@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/cli/convert"
 	"github.com/keelson-io/keelson/internal/cli/eval"
+	"github.com/keelson-io/keelson/internal/cli/query"
 	"github.com/keelson-io/keelson/server"
 )
 
@@ -104,7 +105,7 @@ another terminal, and talk to the server:
 	root.SetVersionTemplate(versionLine(v))
 	root.SetFlagErrorFunc(command.FlagError)
 	root.SetHelpCommand(newHelpCommand())
-	for _, cmd := range []*cobra.Command{newValidateCommand(), newNormalizeCommand(), eval.Command(), newLintCommand(), newTestCommand(), newWitnessCommand(), convert.Command(), authz.Command(), newExportCommand(), newQueryCommand()} {
+	for _, cmd := range []*cobra.Command{newValidateCommand(), newNormalizeCommand(), eval.Command(), newLintCommand(), newTestCommand(), newWitnessCommand(), convert.Command(), authz.Command(), newExportCommand(), query.Command()} {
 		addMemoryLimit(cmd)
 		root.AddCommand(cmd)
 	}

@@ -1,6 +1,5 @@
-// This file has the command "query".
-
-package cli
+// Package query has the command "query" of keelson: the objects of a database for which an expression is true, or that break rules.
+package query
 
 import (
 	"context"
@@ -22,18 +21,19 @@ import (
 	"github.com/keelson-io/keelson/internal/manifest"
 )
 
-// queryOptions are the flags of query.
-type queryOptions struct {
+// options are the flags of query.
+type options struct {
 	db         string // a URL
-	kind       string
+	kind       string // as Kind, Kind.group or a table
 	definition string // a file
-	output     string
+	output     string // name, yaml or json
 	count      bool
 	violations bool
 }
 
-func newQueryCommand() *cobra.Command {
-	o := queryOptions{}
+// Command returns the command "query".
+func Command() *cobra.Command {
+	o := options{}
 	cmd := &cobra.Command{
 		Use:   "query [EXPR] --db DATABASE",
 		Short: "Find the objects of a database for which an expression is true, or that break rules",
@@ -92,7 +92,7 @@ func oneExpression(cmd *cobra.Command, args []string) error {
 }
 
 // run prints the selected objects.
-func (o *queryOptions) run(cmd *cobra.Command, expr string) error {
+func (o *options) run(cmd *cobra.Command, expr string) error {
 	switch {
 	case o.db == "":
 		return command.UsageError(errors.New("query: no database is named: --db sqlite://FILE"))
@@ -129,7 +129,7 @@ func (o *queryOptions) run(cmd *cobra.Command, expr string) error {
 			fmt.Fprintf(notes, "keelson: the export of %s is not complete\n", t.Kind)
 		}
 	}
-	q := &query{queryOptions: o, db: db, out: out}
+	q := &query{options: o, db: db, out: out}
 	if o.violations {
 		return q.findViolations(ctx, tables[0], definition)
 	}
@@ -148,7 +148,7 @@ func (o *queryOptions) run(cmd *cobra.Command, expr string) error {
 }
 
 // tables returns the tables to search.
-func (o *queryOptions) tables(ctx context.Context, db *atrest.Database, definition *apiextv1.CustomResourceDefinition) ([]*atrest.Table, error) {
+func (o *options) tables(ctx context.Context, db *atrest.Database, definition *apiextv1.CustomResourceDefinition) ([]*atrest.Table, error) {
 	all, err := db.Tables(ctx)
 	if err != nil {
 		return nil, err
@@ -243,10 +243,10 @@ const resourceMembers = `{
 
 // query is a run of the command.
 type query struct {
-	*queryOptions
+	*options
 	db       *atrest.Database
 	out      io.Writer
-	printed  bool
+	printed  bool // an object, already
 	selected atrest.Selected
 }
 

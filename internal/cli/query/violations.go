@@ -1,6 +1,6 @@
 // This file has the flag --violations of "query".
 
-package cli
+package query
 
 import (
 	"bytes"
