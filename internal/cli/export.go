@@ -247,7 +247,7 @@ var bookkeeping = []string{"ranges", "masterleases"}
 // openSnapshot reads a snapshot.
 func (e *export) openSnapshot() (func() error, error) {
 	values, err := etcd.ReadValues(e.snapshot, func(key string) bool {
-		resource, ok := resourceOf(key)
+		resource, ok := command.ResourceOf(key)
 		return ok && !slices.Contains(bookkeeping, resource)
 	})
 	if err != nil {

@@ -113,13 +113,3 @@ type witnessReport struct {
 	command.Envelope
 	Rules []*witnessRule `json:"rules"`
 }
-
-// snapshotStatus is what keelson snapshot status -o json prints.
-type snapshotStatus struct {
-	command.Envelope
-	File      string         `json:"file"`
-	Bytes     int64          `json:"bytes"`
-	Revision  int64          `json:"revision"`
-	Objects   int            `json:"objects"`
-	Resources []snapshotPart `json:"resources"`
-}

@@ -46,6 +46,16 @@ The command needs neither a server nor the keys.`,
 	return cmd
 }
 
+// snapshotStatus is what keelson snapshot status -o json prints.
+type snapshotStatus struct {
+	command.Envelope
+	File      string         `json:"file"`
+	Bytes     int64          `json:"bytes"`
+	Revision  int64          `json:"revision"`
+	Objects   int            `json:"objects"`
+	Resources []snapshotPart `json:"resources"`
+}
+
 // snapshotPart counts the objects of one resource that are encrypted alike.
 type snapshotPart struct {
 	Resource   string `json:"resource"`             // as in the keys: "secrets", "example.com/widgets"
@@ -57,7 +67,7 @@ type snapshotPart struct {
 func partsOf(inventory *etcd.Inventory) (parts []snapshotPart, all int) {
 	counts := map[snapshotPart]int{}
 	for key, label := range inventory.Labels {
-		if resource, ok := resourceOf(key); ok {
+		if resource, ok := command.ResourceOf(key); ok {
 			counts[snapshotPart{Resource: resource, Encryption: label}]++
 		}
 	}
@@ -70,23 +80,6 @@ func partsOf(inventory *etcd.Inventory) (parts []snapshotPart, all int) {
 		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Encryption, b.Encryption))
 	})
 	return parts, all
-}
-
-// resourceOf returns the resource that a key of etcd is of, and false for a key that is no object's,
-// such as the record of the data format. Keys are /PREFIX/RESOURCE/… for kinds of Kubernetes (a few
-// have two names), and /PREFIX/GROUP/RESOURCE/… for others.
-func resourceOf(key string) (string, bool) {
-	parts := strings.Split(strings.TrimPrefix(key, "/"), "/")
-	if len(parts) < 3 || parts[1] == "keelson" {
-		return "", false
-	}
-	if strings.Contains(parts[1], ".") || parts[1] == "services" {
-		if len(parts) < 4 {
-			return "", false
-		}
-		return parts[1] + "/" + parts[2], true
-	}
-	return parts[1], true
 }
 
 func printSnapshot(w io.Writer, format, file string, inventory *etcd.Inventory) error {
