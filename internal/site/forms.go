@@ -46,18 +46,18 @@ func exitCodesPage() (string, error) {
 	return b.String(), nil
 }
 
-// documents are the JSON documents with an envelope: kind, command, and type in internal/cli.
+// documents are the JSON documents with an envelope: kind, command, and type, after the name of its package.
 var documents = [][3]string{
-	{"ValidateReport", "keelson validate -o json", "validateReport"},
-	{"LintReport", "keelson lint -o json", "lintDocument"},
-	{"TestReport", "keelson test -o json", "testReport"},
-	{"WitnessReport", "keelson witness -o json", "witnessReport"},
-	{"SnapshotStatus", "keelson snapshot status -o json", "snapshotStatus"},
+	{"ValidateReport", "keelson validate -o json", "cli.validateReport"},
+	{"LintReport", "keelson lint -o json", "cli.lintDocument"},
+	{"TestReport", "keelson test -o json", "cli.testReport"},
+	{"WitnessReport", "keelson witness -o json", "cli.witnessReport"},
+	{"SnapshotStatus", "keelson snapshot status -o json", "snapshot.status"},
 }
 
 // formsPage returns the page of the JSON documents, from the Go types that are printed.
 func formsPage(root string) (string, error) {
-	t, err := parseTypes(root, "internal/cli", "internal/manifest", "coverage", "lint", "suite", "schema", "cel")
+	t, err := parseTypes(root, "internal/cli", "internal/cli/snapshot", "internal/manifest", "coverage", "lint", "suite", "schema", "cel")
 	if err != nil {
 		return "", err
 	}
@@ -67,7 +67,8 @@ func formsPage(root string) (string, error) {
 		"The other formats of `validate`, `lint` and `test` are described in [Manifests on a build server](/ci/#formats).\n")
 	for _, d := range documents {
 		fmt.Fprintf(&b, "\n## %s\n\n`%s`\n", d[0], d[1])
-		if err := t.write(&b, "cli", d[2], map[string]bool{}); err != nil {
+		pkg, name, _ := strings.Cut(d[2], ".")
+		if err := t.write(&b, pkg, name, map[string]bool{}); err != nil {
 			return "", err
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package snapshot
 
 import (
 	"cmp"
@@ -17,7 +17,8 @@ import (
 
 // This file has the command "snapshot status".
 
-func newSnapshotStatusCommand() *cobra.Command {
+// newStatusCommand returns the command "snapshot status".
+func newStatusCommand() *cobra.Command {
 	format := "text"
 	cmd := &cobra.Command{
 		Use:   "status FILE",
@@ -39,15 +40,15 @@ The command needs neither a server nor the keys.`,
 			if err != nil {
 				return err
 			}
-			return printSnapshot(cmd.OutOrStdout(), format, args[0], inventory)
+			return printStatus(cmd.OutOrStdout(), format, args[0], inventory)
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", format, "`format`: text or json")
 	return cmd
 }
 
-// snapshotStatus is what keelson snapshot status -o json prints.
-type snapshotStatus struct {
+// status is what keelson snapshot status -o json prints.
+type status struct {
 	command.Envelope
 	File      string         `json:"file"`
 	Bytes     int64          `json:"bytes"`
@@ -82,10 +83,11 @@ func partsOf(inventory *etcd.Inventory) (parts []snapshotPart, all int) {
 	return parts, all
 }
 
-func printSnapshot(w io.Writer, format, file string, inventory *etcd.Inventory) error {
+// printStatus prints what a snapshot has, as text or JSON.
+func printStatus(w io.Writer, format, file string, inventory *etcd.Inventory) error {
 	parts, all := partsOf(inventory)
 	if format == "json" {
-		return command.PrintJSON(w, snapshotStatus{command.EnvelopeOf("SnapshotStatus"), file, inventory.Bytes, inventory.Revision, all, parts})
+		return command.PrintJSON(w, status{command.EnvelopeOf("SnapshotStatus"), file, inventory.Bytes, inventory.Revision, all, parts})
 	}
 	fmt.Fprintf(w, "%s: %d bytes, checksum verified, revision %d, %d objects\n\n", file, inventory.Bytes, inventory.Revision, all)
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)

@@ -1,4 +1,5 @@
-package cli
+// Package snapshot has the commands "snapshot save", "snapshot status" and "snapshot restore" of keelson.
+package snapshot
 
 import (
 	"context"
@@ -19,9 +20,8 @@ import (
 	"github.com/keelson-io/keelson/store/etcd"
 )
 
-// This file has the commands "snapshot save" and "snapshot restore".
-
-func newSnapshotCommand() *cobra.Command {
+// Command returns the command "snapshot".
+func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Back up everything that a server stores, and restore it",
@@ -36,11 +36,12 @@ restored, and etcdutl reads those of this command.`,
 		Args:        command.OnlyCommands,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSnapshotSaveCommand(), newSnapshotStatusCommand(), newSnapshotRestoreCommand())
+	cmd.AddCommand(newSaveCommand(), newStatusCommand(), newRestoreCommand())
 	return cmd
 }
 
-func newSnapshotSaveCommand() *cobra.Command {
+// newSaveCommand returns the command "snapshot save".
+func newSaveCommand() *cobra.Command {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	overrides := &clientcmd.ConfigOverrides{}
 	cmd := &cobra.Command{
@@ -65,7 +66,7 @@ FILE appears only when the snapshot is complete and its checksum is correct.`,
 			if err != nil {
 				return fmt.Errorf("finding the server: %w", err)
 			}
-			size, err := saveSnapshot(cmd.Context(), config, args[0], cmd.ErrOrStderr())
+			size, err := save(cmd.Context(), config, args[0], cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -78,8 +79,8 @@ FILE appears only when the snapshot is complete and its checksum is correct.`,
 	return cmd
 }
 
-// saveSnapshot downloads a snapshot to a file, and returns its size in bytes.
-func saveSnapshot(ctx context.Context, config *rest.Config, file string, screen io.Writer) (int64, error) {
+// save downloads a snapshot to a file, and returns its size in bytes.
+func save(ctx context.Context, config *rest.Config, file string, screen io.Writer) (int64, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return 0, err
@@ -143,7 +144,8 @@ func (p *progress) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func newSnapshotRestoreCommand() *cobra.Command {
+// newRestoreCommand returns the command "snapshot restore".
+func newRestoreCommand() *cobra.Command {
 	dir := server.DefaultDataDir
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
