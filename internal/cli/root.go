@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/cli/convert"
 	"github.com/keelson-io/keelson/internal/cli/eval"
+	"github.com/keelson-io/keelson/internal/cli/export"
 	"github.com/keelson-io/keelson/internal/cli/query"
 	"github.com/keelson-io/keelson/internal/cli/snapshot"
 	"github.com/keelson-io/keelson/server"
@@ -106,7 +107,7 @@ another terminal, and talk to the server:
 	root.SetVersionTemplate(versionLine(v))
 	root.SetFlagErrorFunc(command.FlagError)
 	root.SetHelpCommand(newHelpCommand())
-	for _, cmd := range []*cobra.Command{newValidateCommand(), newNormalizeCommand(), eval.Command(), newLintCommand(), newTestCommand(), newWitnessCommand(), convert.Command(), authz.Command(), newExportCommand(), query.Command()} {
+	for _, cmd := range []*cobra.Command{newValidateCommand(), newNormalizeCommand(), eval.Command(), newLintCommand(), newTestCommand(), newWitnessCommand(), convert.Command(), authz.Command(), export.Command(), query.Command()} {
 		addMemoryLimit(cmd)
 		root.AddCommand(cmd)
 	}

@@ -1,6 +1,6 @@
 // This file exports the objects of a server, and follows them.
 
-package cli
+package export
 
 import (
 	"context"

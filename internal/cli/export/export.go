@@ -1,6 +1,5 @@
-// This file has the command "export".
-
-package cli
+// Package export has the command "export" of keelson: the objects of a server, a snapshot or files, written to a database.
+package export
 
 import (
 	"context"
@@ -22,8 +21,8 @@ import (
 	"github.com/keelson-io/keelson/store/etcd"
 )
 
-// exportOptions are the flags of export.
-type exportOptions struct {
+// options are the flags of export.
+type options struct {
 	to         string // the URL of a database
 	snapshot   string
 	kubeconfig string
@@ -33,8 +32,9 @@ type exportOptions struct {
 	exclude    []string
 }
 
-func newExportCommand() *cobra.Command {
-	o := exportOptions{}
+// Command returns the command "export".
+func Command() *cobra.Command {
+	o := options{}
 	cmd := &cobra.Command{
 		Use:   "export --to DATABASE [OBJECT]...",
 		Short: "Write objects to the tables of an SQL database",
@@ -83,7 +83,7 @@ then fails after it has written all others.`,
 }
 
 // check returns an error if flags and arguments do not go together.
-func (o *exportOptions) check(paths []string) error {
+func (o *options) check(paths []string) error {
 	switch isServer := len(paths) == 0 && o.snapshot == ""; {
 	case o.to == "":
 		return command.UsageError(errors.New("export: no database is named: --to sqlite://FILE"))
@@ -99,7 +99,7 @@ func (o *exportOptions) check(paths []string) error {
 
 // export is a run of the command.
 type export struct {
-	*exportOptions
+	*options
 	ctx      context.Context
 	to       *atrest.Database
 	notes    io.Writer
@@ -115,11 +115,11 @@ type export struct {
 }
 
 // run exports objects and prints their number.
-func (o *exportOptions) run(cmd *cobra.Command, paths []string) error {
+func (o *options) run(cmd *cobra.Command, paths []string) error {
 	if err := o.check(paths); err != nil {
 		return err
 	}
-	e := &export{exportOptions: o, ctx: cmd.Context(), notes: cmd.ErrOrStderr()}
+	e := &export{options: o, ctx: cmd.Context(), notes: cmd.ErrOrStderr()}
 	e.count = command.NewCounter(e.notes, "exported", 0)
 	defer e.count.Done()
 	source, err := e.source(cmd, paths)
