@@ -147,7 +147,7 @@ var arrows = map[string]string{
 	"internal/cli/query":     "cel crd internal/atrest internal/cli/command internal/manifest internal/source jsondoc kind schema",
 	"internal/cli/snapshot":  "internal/cli/command server store/encrypt store/etcd",
 	"internal/cli/export":    "internal/atrest internal/cli/command internal/manifest store/encrypt store/etcd",
-	"internal/cli":           "audit authn/externalsigner authz/config authz/partial controller/service coverage crd internal/cli/authz internal/cli/command internal/cli/convert internal/cli/eval internal/cli/export internal/cli/query internal/cli/snapshot internal/crdsource internal/fastpath internal/manifest internal/memory internal/mistype internal/nearest internal/report internal/settings internal/source jsondoc kind kubernetes lint offline schema server status store/encrypt/kms store/etcd suite witness",
+	"internal/cli":           "audit authn/externalsigner authz/config authz/partial controller/service coverage crd internal/cli/authz internal/cli/command internal/cli/convert internal/cli/eval internal/cli/export internal/cli/kubeconfig internal/cli/query internal/cli/snapshot internal/crdsource internal/fastpath internal/manifest internal/memory internal/mistype internal/nearest internal/report internal/settings internal/source jsondoc kind kubernetes lint offline schema server status store/encrypt/kms store/etcd suite witness",
 	"internal/figures":       "",
 	"internal/longruns":      "",
 	"internal/testcrds":      "",
@@ -180,6 +180,7 @@ var arrows = map[string]string{
 	"controller/protection":     "admission/storage cache controller/loop kind meta store",
 	"controller/servicecidr":    "allocator cache controller/loop jsondoc kind meta store",
 	"controller/quota":          "admission/quota cache controller/loop jsondoc kind meta store",
+	"internal/cli/kubeconfig":   "internal/cli/command server",
 
 	"builtin/describe":              "jsondoc kind meta schema",
 	"builtin/core":                  "builtin/describe jsondoc kind meta networking schema schema/structural",

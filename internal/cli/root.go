@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-io/keelson/internal/cli/convert"
 	"github.com/keelson-io/keelson/internal/cli/eval"
 	"github.com/keelson-io/keelson/internal/cli/export"
+	"github.com/keelson-io/keelson/internal/cli/kubeconfig"
 	"github.com/keelson-io/keelson/internal/cli/query"
 	"github.com/keelson-io/keelson/internal/cli/snapshot"
 	"github.com/keelson-io/keelson/server"
@@ -111,7 +112,7 @@ another terminal, and talk to the server:
 		addMemoryLimit(cmd)
 		root.AddCommand(cmd)
 	}
-	root.AddCommand(newServeCommand(), newEnvtestAssetsCommand(), snapshot.Command(), newKubeconfigCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newEnvtestAssetsCommand(), snapshot.Command(), kubeconfig.Command(), newVersionCommand())
 	offerValues(root)
 	return root
 }

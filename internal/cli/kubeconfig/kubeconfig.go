@@ -1,4 +1,5 @@
-package cli
+// Package kubeconfig has the command "kubeconfig" of keelson: the administrator's kubeconfig, or one for a new user.
+package kubeconfig
 
 import (
 	"errors"
@@ -14,9 +15,8 @@ import (
 	"github.com/keelson-io/keelson/server"
 )
 
-// This file has the command "kubeconfig".
-
-func newKubeconfigCommand() *cobra.Command {
+// Command returns the command "kubeconfig".
+func Command() *cobra.Command {
 	dir, address := server.DefaultDataDir, ""
 	var user newUser
 	cmd := &cobra.Command{
@@ -50,7 +50,7 @@ The administrator's kubeconfig gives all permissions: keep it secret.`,
 			case user.expires != 0 && user.expires < 10*time.Minute:
 				return command.UsageError(fmt.Errorf("--expires: got %v, want at least 10m", user.expires))
 			case user.name != "":
-				if config, err = kubeconfigFor(cmd.Context(), config, user); err != nil {
+				if config, err = configFor(cmd.Context(), config, user); err != nil {
 					return err
 				}
 			}

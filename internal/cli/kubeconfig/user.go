@@ -1,6 +1,6 @@
 // This file gives a user a kubeconfig: a key made here, and a certificate that the server signs.
 
-package cli
+package kubeconfig
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ import (
 
 // newUser is the user of a new kubeconfig.
 type newUser struct {
-	name    string
+	name    string // "" for none
 	groups  []string
 	expires time.Duration // 0: as long as the server allows
 }
@@ -38,10 +38,10 @@ type newUser struct {
 // signedWithin bounds the time until an approved request is signed. It usually takes milliseconds.
 const signedWithin = 20 * time.Second
 
-// kubeconfigFor returns a kubeconfig for a user, with the server of the administrator's. The key does
+// configFor returns a kubeconfig for a user, with the server of the administrator's. The key does
 // not leave this process: the server gets a CertificateSigningRequest, which the administrator
 // approves, and which stays as a record.
-func kubeconfigFor(ctx context.Context, admin *clientcmdapi.Config, u newUser) (*clientcmdapi.Config, error) {
+func configFor(ctx context.Context, admin *clientcmdapi.Config, u newUser) (*clientcmdapi.Config, error) {
 	rest, err := clientcmd.NewDefaultClientConfig(*admin, nil).ClientConfig()
 	if err != nil {
 		return nil, err
