@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/selection"
 	"github.com/keelson-io/keelson/api/stream"
+	"github.com/keelson-io/keelson/api/unreadable"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/internal/negotiation"
@@ -96,6 +97,33 @@ func (q *request) selection() (*meta.ListOptions, *selection.Filter, error) {
 	}
 	f, err := selection.New(at, o)
 	return o, f, err
+}
+
+// nameUnreadable returns an error that names all objects of the list that cannot be read, if err says
+// that one of them cannot. Otherwise it returns err. It looks no further than the last object of the page.
+func (q *request) nameUnreadable(err error, o *meta.ListOptions, f *selection.Filter) error {
+	if !unreadable.Is(err) {
+		return err
+	}
+	src, failed := q.source(o, f)
+	if failed != nil {
+		return err
+	}
+	report := unreadable.New(q.v)
+	looked, readable := 0, int64(0)
+	src.ascend(func(obj *cache.Object) bool {
+		if failed = q.ended(&looked); failed != nil || o.Limit > 0 && readable == o.Limit {
+			return false
+		}
+		if report.Add(obj) {
+			readable++
+		}
+		return !report.Full()
+	})
+	if failed != nil {
+		return err
+	}
+	return report.Error(err)
 }
 
 // streamList sends a page while it is printed, so that a list of any length needs the memory of one
