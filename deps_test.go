@@ -108,7 +108,7 @@ var arrows = map[string]string{
 	"api/encoding":           "internal/negotiation status",
 	"api/unreadable":         "cache jsondoc kind status",
 	"openapi":                "internal/negotiation kind builtin schema/structural",
-	"api/table":              "jsondoc kind",
+	"api/table":              "jsondoc kind status",
 	"objects":                "admission apply authn authn/serviceaccount cache internal/buffer internal/fastpath internal/poison internal/yamljson jsondoc kind meta schema status store",
 	"api":                    "admission api/admit api/connect api/discovery api/encoding api/health api/impersonation api/metrics api/program api/refusal api/selection api/served api/stream api/table api/unreadable api/zpages audit authn authn/serviceaccount authz cache crd flow internal/buffer internal/memory internal/negotiation internal/poison api/review internal/yamljson jsondoc kind meta objects openapi schema status store",
 	"controller/definitions": "cache cache/follow jsondoc kind store crd",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keelson-io/keelson/api/admit"
 	"github.com/keelson-io/keelson/api/encoding"
+	"github.com/keelson-io/keelson/api/table"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/status"
@@ -95,7 +96,7 @@ func (q *request) readDeleteOptions() (*meta.DeleteOptions, error) {
 // sendDeleted answers that an object is gone.
 func (q *request) sendDeleted(st *metav1.Status) error {
 	if q.accept.Form == encoding.Table { // which this is not made, but what tables are to show is looked at
-		if _, err := q.newTable(); err != nil {
+		if _, err := q.newTable(table.New(q.v)); err != nil {
 			return err
 		}
 	}

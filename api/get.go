@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/keelson-io/keelson/api/encoding"
+	"github.com/keelson-io/keelson/api/table"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/internal/buffer"
 	"github.com/keelson-io/keelson/objects"
@@ -138,15 +139,15 @@ func (q *request) sendStored(code int, obj *cache.Object) error {
 func (q *request) sendObject(code int, object []byte) error {
 	switch q.accept.Form {
 	case encoding.Table:
-		t, err := q.newTable()
+		t, err := q.newTable(table.New(q.v))
 		if err != nil {
 			return err
 		}
-		return t.sendOne(code, object)
+		return q.sendTable(code, t, object)
 	case encoding.Partial:
 		b := buffer.Get()
 		defer buffer.Put(b)
-		*b = appendPartial(*b, object, q.accept.Meta)
+		*b = table.AppendPartial(*b, object, q.accept.Meta)
 		q.send(code, *b)
 		return nil
 	case encoding.PartialList:

@@ -7,6 +7,7 @@ import (
 	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/selection"
 	"github.com/keelson-io/keelson/api/stream"
+	"github.com/keelson-io/keelson/api/table"
 	"github.com/keelson-io/keelson/cache"
 )
 
@@ -16,7 +17,7 @@ import (
 // listing is how a list is printed.
 type listing struct {
 	q *request
-	t *rows // nil if the list is not sent as a table
+	t *table.Rows // nil if the list is not sent as a table
 
 	start, end []byte // the list as JSON around its items
 
@@ -39,17 +40,17 @@ func (q *request) newListing(p *page) (*listing, error) {
 	switch q.accept.Form {
 	case encoding.Table:
 		var err error
-		if l.t, err = q.newTable(); err != nil {
+		if l.t, err = q.newTable(table.New(q.v)); err != nil {
 			return nil, err
 		}
-		if l.start, err = l.t.appendStart(nil, metadata); err != nil {
+		if l.start, err = l.t.AppendStart(nil, metadata); err != nil {
 			return nil, err
 		}
 		l.end = []byte("]}")
 		l.items = "rows:"
 		l.before = append(l.start[:len(l.start)-len(`,"rows":[`):len(l.start)-len(`,"rows":[`)], '}')
 	case encoding.PartialList:
-		kind, version := `"kind":"`+partialListName+`",`, `"apiVersion":"`+metaGroup+q.accept.Meta+`"`
+		kind, version := `"kind":"`+table.PartialList+`",`, `"apiVersion":"`+table.MetaGroup+q.accept.Meta+`"`
 		l.start = []byte(`{` + kind + version + `,"metadata":` + string(metadata) + `,"items":[`)
 		l.end = []byte("]}")
 		l.before, l.after = []byte(`{`+version+`}`), []byte(`{`+kind+`"metadata":`+string(metadata)+`}`)
@@ -85,11 +86,11 @@ func (a *reply) item(l *listing, obj *cache.Object) (head, body, tail []byte, er
 		if cap(l.row) > stream.PieceSize {
 			l.row = nil
 		}
-		l.row, err = l.t.appendRow(l.row[:0], view.JSON)
+		l.row, err = l.t.AppendRow(l.q.ctx, l.row[:0], view.JSON)
 		a.Room.Shrink(len(l.row))
 		return nil, l.row, nil, err
 	case encoding.PartialList:
-		head, body = appendPartialStart(nil, view.JSON, l.q.accept.Meta)
+		head, body = table.AppendPartialStart(nil, view.JSON, l.q.accept.Meta)
 		return head, body, []byte("}"), nil
 	}
 	brace, body := listItem(l.prefix, view.JSON)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/stream"
+	"github.com/keelson-io/keelson/api/table"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
@@ -114,7 +115,7 @@ func (m *partials) Render(raw []byte, rev int64) (*meta.View, error) {
 
 // of returns the metadata of what an object is in JSON.
 func (m *partials) of(view *meta.View) (*meta.View, error) {
-	message, err := kind.Message(appendPartial(nil, view.JSON, "v1"), new(metav1.PartialObjectMetadata))
+	message, err := kind.Message(table.AppendPartial(nil, view.JSON, "v1"), new(metav1.PartialObjectMetadata))
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,7 @@ func (q *request) message(obj *cache.Object) ([]byte, error) {
 func (q *request) sendMessage(code int, message []byte) error {
 	apiVersion, name := q.v.APIVersion(), q.kind.Name
 	if q.accept.Form != encoding.Object {
-		apiVersion, name = metaGroup+q.accept.Meta, partialName
+		apiVersion, name = table.MetaGroup+q.accept.Meta, table.Partial
 	}
 	a := q.reply(code, protobufHeader)
 	defer a.end()
@@ -171,7 +172,7 @@ const (
 func (q *request) sendProtobufList(p *page) error {
 	apiVersion, name := q.v.APIVersion(), q.kind.ListKind
 	if q.accept.Form != encoding.Object {
-		apiVersion, name = metaGroup+q.accept.Meta, partialListName
+		apiVersion, name = table.MetaGroup+q.accept.Meta, table.PartialList
 	}
 	m := metav1.ListMeta{ResourceVersion: p.version, Continue: p.next}
 	if p.remain > 0 {

@@ -54,16 +54,15 @@ func (q *request) sendScale(code int, s *autoscalingv1.Scale) error {
 		return err
 	}
 	if q.accept.Form == encoding.Table {
-		t, err := q.newTable()
+		t, err := q.newTable(table.NewScale(q.v))
 		if err != nil {
 			return err
 		}
-		t.use(table.NewScale(q.v))
-		return t.sendOne(code, body)
+		return q.sendTable(code, t, body)
 	}
 	switch q.accept.Form {
 	case encoding.Partial:
-		body = appendPartial(nil, body, q.accept.Meta)
+		body = table.AppendPartial(nil, body, q.accept.Meta)
 	case encoding.PartialList:
 		return noList("*v1.Scale")
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/keelson-io/keelson/api/encoding"
 	"github.com/keelson-io/keelson/api/selection"
 	"github.com/keelson-io/keelson/api/stream"
+	"github.com/keelson-io/keelson/api/table"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/meta"
@@ -48,7 +49,7 @@ const (
 type watcher struct {
 	q         *request
 	f         *selection.Filter
-	t         *rows // if tables are asked for
+	t         *table.Rows // if tables are asked for
 	o         *meta.ListOptions
 	w         *cache.Watch
 	initial   bool      // the state is sent first …
@@ -79,7 +80,7 @@ func (q *request) watch() error {
 	// Events are gathered into pieces: most changes come in groups.
 	w.out = stream.Pieces{Most: stream.PieceSize, Send: w.send}
 	if q.accept.Form == encoding.Table {
-		if w.t, err = q.newTable(); err != nil {
+		if w.t, err = q.newTable(table.New(q.v)); err != nil {
 			return err
 		}
 	}
@@ -468,7 +469,7 @@ func (w *watcher) append(event string, obj *cache.Object) error {
 		apiVersion, name := w.q.v.APIVersion(), w.q.kind.Name
 		message, err := w.q.message(obj)
 		if w.q.accept.Form != encoding.Object {
-			apiVersion, name = metaGroup+w.q.accept.Meta, partialName
+			apiVersion, name = table.MetaGroup+w.q.accept.Meta, table.Partial
 		}
 		if err != nil {
 			return err
@@ -506,8 +507,8 @@ func (w *watcher) appendObject(event string, object []byte) error {
 	var err error
 	switch w.q.accept.Form {
 	case encoding.Table:
-		p.B, err = w.t.appendOne(p.B, object)
-		w.t.bare = true
+		p.B, err = w.t.AppendOne(w.q.ctx, p.B, object)
+		w.t.Bare = true
 	case encoding.Partial, encoding.PartialList:
 		err = sharePartial(p, object, w.q.accept.Meta)
 	default:
@@ -565,7 +566,7 @@ func (w *watcher) appendText(event string, object []byte) error {
 		return w.appendObject(event, object)
 	}
 	if w.q.accept.Form != encoding.Object {
-		object = appendPartial(nil, object, w.q.accept.Meta)
+		object = table.AppendPartial(nil, object, w.q.accept.Meta)
 	}
 	var err error
 	w.out.B, err = w.q.appendFrameOf(w.out.B, event, object)

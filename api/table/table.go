@@ -20,8 +20,8 @@
 // # Use
 //
 // [New] makes the Table of a version, [Table.Columns] and [Table.AppendRow]
-// print it; [AppendMetadata] prints an object's metadata as an object of its
-// own.
+// print it; [Rows] prints it as an object of the kind Table. [AppendPartial] prints
+// an object's metadata as an object of its own.
 package table
 
 import (
