@@ -64,6 +64,12 @@ type API interface {
 	Apply(ctx context.Context, k *kind.Kind, namespace, name, subresource string, body []byte) error
 }
 
+// The default ranges: of the addresses of services, and of the ports of nodes.
+const (
+	DefaultRange = "10.0.0.0/24"
+	DefaultPorts = "30000-32767"
+)
+
 // Allocator allocates addresses and ports. Its fields are set before it is used.
 type Allocator struct {
 	Kinds  *kind.Registry

@@ -2,17 +2,15 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/keelson-io/keelson/admission/lookup"
+	"github.com/keelson-io/keelson/admission/plugins"
 	"github.com/keelson-io/keelson/allocator"
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/api/health"
@@ -42,8 +40,8 @@ import (
 // parts has the inputs of assemble, which depend on the configuration.
 type parts struct {
 	store             store.Store
-	plugins           plugins
-	pluginConfigs     *pluginConfigs
+	plugins           plugins.Set
+	pluginConfigs     *plugins.Configs
 	authorization     *config.AuthorizationConfiguration
 	authorizationText []byte
 	recorder          *audit.Auditor // nil: no audit log
@@ -61,10 +59,11 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	c := &s.config
 	shares := s.memory.Shares()
 	s.hooks.Rooms = webhook.NewRooms(shares.Webhooks)
-	compiler := &crd.Compiler{Metrics: schemaMetrics(s.metrics), NoBeta: s.noBeta, Stored: s.stored}
+	compiler := &crd.Compiler{Metrics: schemaMetrics(s.metrics), NoBeta: s.noBeta}
 	s.kinds = kind.NewRegistry(builtin.All(compiler)...)
 	s.cache = cache.New(p.store, cache.Options{Logger: s.logger, AllLogBytes: shares.Logs, ViewBytes: shares.Views, StateBytes: shares.States,
 		Memory: memoryOf(s.kinds.Load()), Beside: gc.Memory})
+	compiler.Stored = definitions.Stored(s.kinds, s.cache)
 	s.opened = append(s.opened, closer(func() error { s.cache.Close(); return nil }))
 	s.own = newOwnParts(p.ownRecorder)
 	s.hooks.Resolve = newResolver(lookup.Source{Kinds: s.kinds.Load, Cache: s.cache}).resolve
@@ -132,42 +131,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	if err := s.crds.Sync(ctx); err != nil {
 		return fmt.Errorf("loading custom resource definitions: %w", err)
 	}
-	return s.ensureDefaults(ctx)
-}
-
-// ensureDefaults creates what every server has, all at once: a store commits many writes in little
-// more time than one.
-func (s *Server) ensureDefaults(ctx context.Context) error {
-	tasks := []func() error{func() error { return s.ensurePriorityClasses(ctx) }, func() error { return s.syncRoles(ctx) }}
-	for _, name := range ensure.SystemNamespaces {
-		tasks = append(tasks, func() error {
-			if err := s.writer(objects.ServerManager).EnsureNamespace(ctx, name); err != nil {
-				return fmt.Errorf("creating namespace %s: %w", name, err)
-			}
-			return nil
-		})
-	}
-	errs := make([]error, len(tasks))
-	var all sync.WaitGroup
-	for i, do := range tasks {
-		all.Go(func() { errs[i] = do() })
-	}
-	all.Wait()
-	return errors.Join(errs...)
-}
-
-// stored calls fn for each stored instance of a definition, with its name. A snapshot of the cache
-// has them decrypted, and needs no lock.
-func (s *Server) stored(ctx context.Context, group, plural string, fn func(name string, raw []byte) bool) error {
-	if s.kinds.Refuses(plural+"."+group, group, plural) != nil {
-		return nil // it is not served; objects of built-in kinds are not its instances
-	}
-	r := s.cache.Resource(group + "/" + plural)
-	if err := r.Fresh(ctx); err != nil {
-		return err
-	}
-	r.Snapshot().Ascend("", func(o *cache.Object) bool { return fn(strings.TrimPrefix(o.Key, r.Prefix()), o.Raw) })
-	return nil
+	return ensure.Standard(ctx, s.kinds.Load(), s.writer(objects.ServerManager), func() error { return s.syncRoles(ctx) })
 }
 
 // seats returns the number of requests that priority and fairness lets in at a time; 0 if there is no
@@ -183,31 +147,6 @@ func (c *Config) seats() int {
 		}
 	}
 	return seats
-}
-
-// systemPriorities are the priority classes that every server has.
-var systemPriorities = []struct {
-	name        string
-	value       int
-	description string
-}{
-	{"system-node-critical", 2000001000, "Used for system critical pods that must not be moved from their current node."},
-	{"system-cluster-critical", 2000000000, "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."},
-}
-
-// ensurePriorityClasses creates the system's priority classes unless they exist.
-func (s *Server) ensurePriorityClasses(ctx context.Context) error {
-	k := s.kinds.Load().Lookup("scheduling.k8s.io", "priorityclasses")
-	if k == nil {
-		return nil
-	}
-	for _, c := range systemPriorities {
-		body := fmt.Sprintf(`{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":%q},"value":%d,"description":%q}`, c.name, c.value, c.description)
-		if err := s.writer(objects.ServerManager).Ensure(ctx, k, "", c.name, []byte(body)); err != nil {
-			return fmt.Errorf("creating priority class %s: %w", c.name, err)
-		}
-	}
-	return nil
 }
 
 // levelMessages is the level of messageExpressions that failed: --v 2, as upstream.

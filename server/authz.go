@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -70,7 +69,7 @@ func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, ki
 	reloadConfig := reload.Config{Configuration: c, File: s.config.Authorization.File, Text: text, Interval: s.config.ReloadInterval,
 		Metrics: s.metrics, Certificates: s.hooks.Certificates, ServerID: s.id, Logger: s.logger}
 	z.rbacEnabled = c.Has(config.RBAC)
-	sources, err := sourcesOf(kinds, cached, rbacv1.GroupName+"/roles", rbacv1.GroupName+"/clusterroles", rbacv1.GroupName+"/rolebindings", rbacv1.GroupName+"/clusterrolebindings")
+	sources, err := feed.SourcesOf(kinds.Load(), cached, rbacv1.GroupName+"/roles", rbacv1.GroupName+"/clusterroles", rbacv1.GroupName+"/rolebindings", rbacv1.GroupName+"/clusterrolebindings")
 	if err != nil {
 		return err
 	}
@@ -80,7 +79,7 @@ func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, ki
 		s.background = append(s.background, s.writeComponentRoles)
 	}
 	if c.Has(config.Node) {
-		sources, err := sourcesOf(kinds, cached, "/pods", "/persistentvolumes", storagev1.GroupName+"/volumeattachments")
+		sources, err := feed.SourcesOf(kinds.Load(), cached, "/pods", "/persistentvolumes", storagev1.GroupName+"/volumeattachments")
 		if err != nil {
 			return err
 		}
@@ -97,21 +96,6 @@ func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, ki
 	}
 	z.chain, err = reload.New(reloadConfig)
 	return err
-}
-
-// sourcesOf are where the objects of some resources are: each is a group and a
-// plural.
-func sourcesOf(kinds *kind.Registry, cached *cache.Cache, resources ...string) ([]feed.Source, error) {
-	var sources []feed.Source
-	for _, r := range resources {
-		group, plural, _ := strings.Cut(r, "/")
-		k := kinds.Load().Lookup(group, plural)
-		if k == nil {
-			return nil, fmt.Errorf("authorization: %s are not served", plural)
-		}
-		sources = append(sources, feed.Source{Kind: k.Name, Objects: cached.Resource(k.StoragePrefix), Renderer: k.Storage})
-	}
-	return sources, nil
 }
 
 // syncRoles creates missing default roles, but not those of components, and waits until RBAC and the Node authorizer have read

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/keelson-io/keelson/admission/plugins"
 	"github.com/keelson-io/keelson/api/impersonation"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
@@ -70,7 +71,7 @@ func (l *Local) open(ctx context.Context) error {
 		return err
 	}
 	// There are no controllers to create service accounts, and classes need not be part of what is checked.
-	on, err := choosePlugins(nil, []string{serviceAccount, priority, runtimeClass, mutatingWebhook, validatingWebhook}, false)
+	on, err := plugins.Choose(nil, []string{plugins.ServiceAccount, plugins.Priority, plugins.RuntimeClass, plugins.MutatingWebhook, plugins.ValidatingWebhook}, false)
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (l *Local) open(ctx context.Context) error {
 		return &authn.Response{User: administrator}, nil
 	})
 	l.users = impersonation.New(impersonation.Config{Authz: requestGuard{&l.guard}, Forbidden: (*authz.Attributes).Forbidden, Metrics: prometheus.NewRegistry()})
-	p := &parts{store: l.store, plugins: on, pluginConfigs: new(pluginConfigs), authorization: chain, converter: newEcho}
+	p := &parts{store: l.store, plugins: on, pluginConfigs: new(plugins.Configs), authorization: chain, converter: newEcho}
 	p.guards = func(chain authz.Authorizer) (authz.Authorizer, authz.Authorizer) {
 		l.guard.chain = chain
 		return requestGuard{&l.guard}, policyGuard{&l.guard}

@@ -16,10 +16,10 @@ import (
 // endpoints.
 
 // DefaultServiceClusterIPRange is the default of Config.ServiceClusterIPRange.
-const DefaultServiceClusterIPRange = "10.0.0.0/24"
+const DefaultServiceClusterIPRange = allocator.DefaultRange
 
 // DefaultServiceNodePortRange is the default of Config.ServiceNodePortRange.
-const DefaultServiceNodePortRange = "30000-32767"
+const DefaultServiceNodePortRange = allocator.DefaultPorts
 
 // network has the addresses of the server and the ranges of Services.
 type network struct {

@@ -31,6 +31,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/keelson-io/keelson/admission/plugins"
 	"github.com/keelson-io/keelson/allocator"
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/api/stream"
@@ -317,15 +318,15 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	nodes := chain.Has(config.Node)
-	on, err := choosePlugins(c.EnableAdmission, c.DisableAdmission, nodes)
+	on, err := plugins.Choose(c.EnableAdmission, c.DisableAdmission, nodes)
 	if err != nil {
 		return err
 	}
-	configs, err := loadPluginConfigs(c.AdmissionConfigFile, on, s.logger)
+	configs, err := plugins.Load(c.AdmissionConfigFile, on, s.logger)
 	if err != nil {
 		return err
 	}
-	if nodes && !on[nodeRestriction] {
+	if nodes && !on[plugins.NodeRestriction] {
 		s.logger.Warn("the Node authorizer runs without the NodeRestriction admission plugin: a node can read every Secret and take over other nodes")
 	}
 	s.disableAnonymousWithAlwaysAllow()

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/keelson-io/keelson/admission/manifests"
+	"github.com/keelson-io/keelson/admission/plugins"
 	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/webhook"
 	"github.com/keelson-io/keelson/kind"
@@ -22,25 +23,20 @@ type staticAdmission struct {
 
 // staticKinds has the resources that the folder of a plugin may have.
 var staticKinds = map[string][]string{
-	mutatingWebhook:   {"mutatingwebhookconfigurations"},
-	validatingWebhook: {"validatingwebhookconfigurations"},
-	mutatingPolicy:    {"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"},
-	validatingPolicy:  {"validatingadmissionpolicies", "validatingadmissionpolicybindings"},
+	plugins.MutatingWebhook:   {"mutatingwebhookconfigurations"},
+	plugins.ValidatingWebhook: {"validatingwebhookconfigurations"},
+	plugins.MutatingPolicy:    {"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"},
+	plugins.ValidatingPolicy:  {"validatingadmissionpolicies", "validatingadmissionpolicybindings"},
 }
 
 // openStatic reads the folders and credentials of the plugins that run.
-func (s *Server) openStatic(on plugins, configs *pluginConfigs) (*staticAdmission, error) {
+func (s *Server) openStatic(on plugins.Set, configs *plugins.Configs) (*staticAdmission, error) {
 	all := &staticAdmission{folders: map[string]*manifests.Folder{}, credentials: map[string]*atomic.Pointer[webhook.Credentials]{}}
 	for plugin, resources := range staticKinds {
 		if !on[plugin] {
 			continue
 		}
-		dir, kubeconfig := "", ""
-		if w := configs.webhooks[plugin]; w != nil {
-			dir, kubeconfig = w.StaticManifestsDir, w.KubeConfigFile
-		} else if p := configs.policies[plugin]; p != nil {
-			dir = p.StaticManifestsDir
-		}
+		dir, kubeconfig := configs.Files(plugin)
 		if kubeconfig != "" {
 			var err error
 			if all.credentials[plugin], err = s.followCredentials(plugin, kubeconfig); err != nil {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/keelson-io/keelson/admission/plugins"
 	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -77,7 +78,7 @@ func TestStaticPolicies(t *testing.T) {
 	dir := t.TempDir()
 	file := writeFile(t, dir, "p.yaml", fmt.Sprintf(denyLabel, "secret"))
 	writeFile(t, dir, "README.md", "this is not a manifest")
-	r := start(t, Config{Store: mem.New(mem.Options{}), AdmissionConfigFile: admissionFile(t, validatingPolicy, policyConfig(validatingPolicy, dir))})
+	r := start(t, Config{Store: mem.New(mem.Options{}), AdmissionConfigFile: admissionFile(t, plugins.ValidatingPolicy, policyConfig(plugins.ValidatingPolicy, dir))})
 	labeled := func(kind, name, label, more string) string {
 		version := "v1"
 		if strings.HasPrefix(kind, "Validating") {
@@ -121,21 +122,21 @@ func swapFile(t *testing.T, file, text string) {
 func TestStaticMistakes(t *testing.T) {
 	const head = "apiVersion: admissionregistration.k8s.io/v1\nkind: "
 	for _, row := range []struct{ plugin, text, want string }{
-		{validatingPolicy, head + "ValidatingAdmissionPolicy\nmetadata: {name: p}", `got the name "p", want one that ends with .static.k8s.io`},
-		{validatingPolicy, head + "MutatingAdmissionPolicy\nmetadata: {name: p.static.k8s.io}", "got MutatingAdmissionPolicy of admissionregistration.k8s.io/v1, want ValidatingAdmissionPolicy or ValidatingAdmissionPolicyBinding"},
-		{validatingPolicy, "a: [", "m.yaml"},
-		{validatingPolicy, fmt.Sprintf(denyLabel, "a") + "---\n" + fmt.Sprintf(denyLabel, "a"), "is in "},
-		{validatingPolicy, strings.Replace(fmt.Sprintf(denyLabel, "a"), "spec:\n", "spec:\n  paramKind: {apiVersion: v1, kind: ConfigMap}\n", 1), "spec.paramKind is not supported for static manifests"},
-		{validatingPolicy, strings.Replace(fmt.Sprintf(denyLabel, "a"), "policyName: label", "policyName: another", 1), `spec.policyName: got "another.static.k8s.io", want a policy of the same folder`},
-		{validatingPolicy, strings.Replace(fmt.Sprintf(denyLabel, "a"), "!has(", "!hasnt(", 1), "undeclared reference to 'hasnt'"},
-		{validatingPolicy, strings.Replace(fmt.Sprintf(denyLabel, "a"), "validations:", "validation:", 1), `unknown field "spec.validation"`},
-		{validatingWebhook, head + "ValidatingWebhookConfiguration\nmetadata: {name: w.static.k8s.io}\nwebhooks: [{name: a.b.c, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {service: {name: hook, namespace: team}}}]",
+		{plugins.ValidatingPolicy, head + "ValidatingAdmissionPolicy\nmetadata: {name: p}", `got the name "p", want one that ends with .static.k8s.io`},
+		{plugins.ValidatingPolicy, head + "MutatingAdmissionPolicy\nmetadata: {name: p.static.k8s.io}", "got MutatingAdmissionPolicy of admissionregistration.k8s.io/v1, want ValidatingAdmissionPolicy or ValidatingAdmissionPolicyBinding"},
+		{plugins.ValidatingPolicy, "a: [", "m.yaml"},
+		{plugins.ValidatingPolicy, fmt.Sprintf(denyLabel, "a") + "---\n" + fmt.Sprintf(denyLabel, "a"), "is in "},
+		{plugins.ValidatingPolicy, strings.Replace(fmt.Sprintf(denyLabel, "a"), "spec:\n", "spec:\n  paramKind: {apiVersion: v1, kind: ConfigMap}\n", 1), "spec.paramKind is not supported for static manifests"},
+		{plugins.ValidatingPolicy, strings.Replace(fmt.Sprintf(denyLabel, "a"), "policyName: label", "policyName: another", 1), `spec.policyName: got "another.static.k8s.io", want a policy of the same folder`},
+		{plugins.ValidatingPolicy, strings.Replace(fmt.Sprintf(denyLabel, "a"), "!has(", "!hasnt(", 1), "undeclared reference to 'hasnt'"},
+		{plugins.ValidatingPolicy, strings.Replace(fmt.Sprintf(denyLabel, "a"), "validations:", "validation:", 1), `unknown field "spec.validation"`},
+		{plugins.ValidatingWebhook, head + "ValidatingWebhookConfiguration\nmetadata: {name: w.static.k8s.io}\nwebhooks: [{name: a.b.c, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {service: {name: hook, namespace: team}}}]",
 			`webhook "a.b.c": clientConfig.service is not supported for static manifests; use clientConfig.url instead`},
 	} {
 		dir := t.TempDir()
 		writeFile(t, dir, "m.yaml", row.text)
 		config := policyConfig(row.plugin, dir)
-		if row.plugin == validatingWebhook {
+		if row.plugin == plugins.ValidatingWebhook {
 			config = strings.Replace(config, "ValidatingAdmissionWebhookConfiguration", "WebhookAdmissionConfiguration", 1)
 		}
 		s, err := New(t.Context(), Config{Store: mem.New(mem.Options{}), SecurePort: -1, AdmissionConfigFile: admissionFile(t, row.plugin, config)})
@@ -197,7 +198,7 @@ func TestWebhookCredentials(t *testing.T) {
 		"rules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["CREATE"],"resources":["configmaps","validatingwebhookconfigurations","selfsubjectreviews"]}]}]}`,
 		hook.URL, base64.StdEncoding.EncodeToString(ca)))
 	config := fmt.Sprintf(`{"apiVersion":"apiserver.config.k8s.io/v1","kind":"WebhookAdmissionConfiguration","kubeConfigFile":%q,"staticManifestsDir":%q}`, kubeconfig, dir)
-	r := start(t, Config{Store: mem.New(mem.Options{}), AdmissionConfigFile: admissionFile(t, validatingWebhook, config)})
+	r := start(t, Config{Store: mem.New(mem.Options{}), AdmissionConfigFile: admissionFile(t, plugins.ValidatingWebhook, config)})
 	r.must("POST", "/api/v1/namespaces/default/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"}}`)
 	r.must("POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"x"}}`)
 	r.must("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/cache/follow"
+	"github.com/keelson-io/keelson/kind"
 )
 
 // Source is where one kind's objects are.
@@ -30,6 +31,21 @@ type Source struct {
 	Kind     string // such as "Role"
 	Objects  *cache.Resource
 	Renderer cache.Renderer // for objects that are not stored as JSON
+}
+
+// SourcesOf returns where the objects of some resources are, each of which is a group and a plural: "/pods",
+// "rbac.authorization.k8s.io/roles".
+func SourcesOf(kinds *kind.Snapshot, cached *cache.Cache, resources ...string) ([]Source, error) {
+	var sources []Source
+	for _, r := range resources {
+		group, plural, _ := strings.Cut(r, "/")
+		k := kinds.Lookup(group, plural)
+		if k == nil {
+			return nil, fmt.Errorf("authorization: %s are not served", plural)
+		}
+		sources = append(sources, Source{Kind: k.Name, Objects: cached.Resource(k.StoragePrefix), Renderer: k.Storage})
+	}
+	return sources, nil
 }
 
 // Object is the state of a key: an object, or its absence after a deletion.

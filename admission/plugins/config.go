@@ -1,4 +1,4 @@
-package server
+package plugins
 
 import (
 	"cmp"
@@ -24,7 +24,7 @@ import (
 	"github.com/keelson-io/keelson/internal/configfile"
 )
 
-// This file reads the configuration of admission plugins.
+// This file reads the configuration of admission Set.
 
 // admissionConfiguration is the file of --admission-control-config-file.
 type admissionConfiguration struct {
@@ -43,8 +43,8 @@ func (c *admissionConfiguration) DeepCopyObject() runtime.Object {
 	return &clone
 }
 
-// pluginConfigs has the configurations of the plugins that have one.
-type pluginConfigs struct {
+// Configs has the configurations of the plugins that have one.
+type Configs struct {
 	security    podsecurity.Configuration
 	quota       quota.Configuration
 	events      eventrate.Configuration
@@ -56,6 +56,18 @@ type pluginConfigs struct {
 	// policies, by plugin.
 	webhooks map[string]*webhookConfiguration
 	policies map[string]*policyConfiguration
+}
+
+// Files returns the folder of policies or webhooks of a plugin, and the kubeconfig with the credentials for its
+// webhooks; "" if it has none.
+func (c *Configs) Files(plugin string) (dir, kubeconfig string) {
+	if w := c.webhooks[plugin]; w != nil {
+		return w.StaticManifestsDir, w.KubeConfigFile
+	}
+	if p := c.policies[plugin]; p != nil {
+		return p.StaticManifestsDir, ""
+	}
+	return "", ""
 }
 
 // webhookConfiguration is the configuration of MutatingAdmissionWebhook and of
@@ -96,10 +108,10 @@ func (c *tolerationConfiguration) limits() pods.TolerationLimits {
 	return pods.TolerationLimits{Default: c.Default, Whitelist: c.Whitelist}
 }
 
-// loadPluginConfigs reads the file of --admission-control-config-file, "" meaning none. It refuses
+// Load reads the file of --admission-control-config-file, "" meaning none. It refuses
 // configurations without effect: of unknown plugins, and of plugins that have none.
-func loadPluginConfigs(file string, on plugins, logger *slog.Logger) (*pluginConfigs, error) {
-	c := &pluginConfigs{webhooks: map[string]*webhookConfiguration{}, policies: map[string]*policyConfiguration{}}
+func Load(file string, on Set, logger *slog.Logger) (*Configs, error) {
+	c := &Configs{webhooks: map[string]*webhookConfiguration{}, policies: map[string]*policyConfiguration{}}
 	if file != "" {
 		if err := c.load(file, on, logger); err != nil {
 			return nil, fmt.Errorf("admission-control-config-file %s: %w", file, err)
@@ -117,7 +129,7 @@ func loadPluginConfigs(file string, on plugins, logger *slog.Logger) (*pluginCon
 }
 
 // load reads the file, and the files that it refers to.
-func (c *pluginConfigs) load(file string, on plugins, logger *slog.Logger) error {
+func (c *Configs) load(file string, on Set, logger *slog.Logger) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -167,9 +179,9 @@ func (c *pluginConfigs) load(file string, on plugins, logger *slog.Logger) error
 var errNoImagePolicy = errors.New("this server has no plugin ImagePolicyWebhook")
 
 // read decodes the configuration of a plugin.
-func (c *pluginConfigs) read(plugin string, text []byte) (err error) {
+func (c *Configs) read(plugin string, text []byte) (err error) {
 	switch kinds := configKinds[plugin]; {
-	case !slices.Contains(knownPlugins, plugin):
+	case !slices.Contains(known, plugin):
 		return errors.New("this plugin is unknown")
 	case plugin == imagePolicyWebhook:
 		return errNoImagePolicy
@@ -187,13 +199,13 @@ func (c *pluginConfigs) read(plugin string, text []byte) (err error) {
 		err = decodeInto(text, &c.events, kinds)
 	case plugin == podTolerations:
 		err = decodeInto(text, &c.tolerations, kinds)
-	case plugin == mutatingWebhook || plugin == validatingWebhook:
+	case plugin == MutatingWebhook || plugin == ValidatingWebhook:
 		own := new(webhookConfiguration)
 		if err = decodeInto(text, own, kinds); err == nil {
 			c.webhooks[plugin] = own
 			err = errors.Join(checkPath("kubeConfigFile", own.KubeConfigFile), checkPath("staticManifestsDir", own.StaticManifestsDir))
 		}
-	case plugin == mutatingPolicy || plugin == validatingPolicy:
+	case plugin == MutatingPolicy || plugin == ValidatingPolicy:
 		own := new(policyConfiguration)
 		if err = decodeInto(text, own, kinds); err == nil {
 			c.policies[plugin] = own
@@ -228,12 +240,12 @@ var configKinds = map[string][]schema.GroupVersionKind{
 	podSecurity:    versionsOf("pod-security.admission.config.k8s.io", "PodSecurityConfiguration", "v1", "v1beta1", "v1alpha1"),
 	eventRateLimit: versionsOf("eventratelimit.admission.k8s.io", "Configuration", "v1alpha1"),
 	podTolerations: versionsOf("podtolerationrestriction.admission.k8s.io", "Configuration", "v1alpha1"),
-	mutatingWebhook: slices.Concat(versionsOf("apiserver.config.k8s.io", "WebhookAdmissionConfiguration", "v1"),
+	MutatingWebhook: slices.Concat(versionsOf("apiserver.config.k8s.io", "WebhookAdmissionConfiguration", "v1"),
 		versionsOf("apiserver.config.k8s.io", "WebhookAdmission", "v1alpha1")),
-	validatingWebhook: slices.Concat(versionsOf("apiserver.config.k8s.io", "WebhookAdmissionConfiguration", "v1"),
+	ValidatingWebhook: slices.Concat(versionsOf("apiserver.config.k8s.io", "WebhookAdmissionConfiguration", "v1"),
 		versionsOf("apiserver.config.k8s.io", "WebhookAdmission", "v1alpha1")),
-	mutatingPolicy:   versionsOf("apiserver.config.k8s.io", "MutatingAdmissionPolicyConfiguration", "v1"),
-	validatingPolicy: versionsOf("apiserver.config.k8s.io", "ValidatingAdmissionPolicyConfiguration", "v1"),
+	MutatingPolicy:   versionsOf("apiserver.config.k8s.io", "MutatingAdmissionPolicyConfiguration", "v1"),
+	ValidatingPolicy: versionsOf("apiserver.config.k8s.io", "ValidatingAdmissionPolicyConfiguration", "v1"),
 	resourceQuota: slices.Concat(versionsOf("apiserver.config.k8s.io", "ResourceQuotaConfiguration", "v1"),
 		versionsOf("resourcequota.admission.k8s.io", "Configuration", "v1beta1", "v1alpha1")),
 }
