@@ -29,12 +29,12 @@ type Refused struct {
 type stage uint8
 
 const (
-	others stage = iota // objects that decide nothing
-	namespaces
-	definitions
-	roles
-	parameters
-	policies
+	stageOthers stage = iota // objects that decide nothing
+	stageNamespaces
+	stageDefinitions
+	stageRoles
+	stageParameters
+	stagePolicies
 	stages
 )
 
@@ -42,18 +42,18 @@ const (
 func stageOf(gk schema.GroupKind) stage {
 	switch {
 	case gk == schema.GroupKind{Kind: "Namespace"}:
-		return namespaces
+		return stageNamespaces
 	case gk.Group == apiextv1.GroupName && gk.Kind == "CustomResourceDefinition":
-		return definitions
+		return stageDefinitions
 	case gk.Group == rbacv1.GroupName:
-		return roles
+		return stageRoles
 	case gk.Group == admissionv1.GroupName:
 		switch gk.Kind {
 		case "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding":
-			return policies
+			return stagePolicies
 		}
 	}
-	return others
+	return stageOthers
 }
 
 // Add loads the documents that decide about objects: definitions, policies and bindings, roles and
@@ -72,17 +72,17 @@ func (s *Server) Add(ctx context.Context, docs []Document) (refused []Refused, a
 		if h, err := headOf(d); err == nil {
 			at := stageOf(h.GroupVersionKind().GroupKind())
 			by[at] = append(by[at], d)
-			if at == policies {
+			if at == stagePolicies {
 				noteParams(d, params)
 			}
 		}
 	}
-	for _, d := range by[others] {
+	for _, d := range by[stageOthers] {
 		if h, err := headOf(d); err == nil && params[h.GroupVersionKind().GroupKind()] {
-			by[parameters] = append(by[parameters], d)
+			by[stageParameters] = append(by[stageParameters], d)
 		}
 	}
-	for at := namespaces; at < stages; at++ {
+	for at := stageNamespaces; at < stages; at++ {
 		distinct, conflicts := Distinct(by[at])
 		for _, c := range conflicts {
 			if !c.Outside {
@@ -95,9 +95,9 @@ func (s *Server) Add(ctx context.Context, docs []Document) (refused []Refused, a
 			return nil, 0, err
 		}
 		refused, added = append(refused, bad...), added+len(by[at])-len(bad)
-		if at == roles && len(by[at]) > 0 {
+		if at == stageRoles && len(by[at]) > 0 {
 			s.roles = true
-			s.local.ByRoles(true)
+			s.parts.guard.byRoles.Store(true)
 		}
 	}
 	return refused, added, nil
@@ -134,7 +134,7 @@ func (s *Server) add(ctx context.Context, docs []Document) (refused []Refused, e
 		}
 		changed, taken = append(changed, a.Version.Kind), append(taken, Refused{docs[i], a})
 	}
-	if err := s.local.Settle(ctx, changed...); err != nil {
+	if err := s.parts.settle(ctx, changed...); err != nil {
 		return nil, err
 	}
 	for _, t := range taken {
@@ -162,13 +162,13 @@ func (s *Server) Assume(ctx context.Context, docs []Document) error {
 	defer s.mu.Unlock()
 	for _, d := range docs {
 		h, err := headOf(d)
-		if err != nil || stageOf(h.GroupVersionKind().GroupKind()) != namespaces || s.ensured[h.Name] {
+		if err != nil || stageOf(h.GroupVersionKind().GroupKind()) != stageNamespaces || s.ensured[h.Name] {
 			continue
 		}
 		// A namespace that cannot be stored is refused when it is checked.
 		if p, err := s.put(ctx, d, ""); err == nil {
 			s.ensured[h.Name] = true
-			if err := s.local.Settle(ctx, p.version.Kind); err != nil {
+			if err := s.parts.settle(ctx, p.version.Kind); err != nil {
 				return err
 			}
 		}

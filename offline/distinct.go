@@ -58,7 +58,7 @@ func Distinct(docs []Document) (distinct []Document, conflicts []*Conflict) {
 // IsDefinition reports whether a document is a CustomResourceDefinition.
 func IsDefinition(d Document) bool {
 	h, err := headOf(d)
-	return err == nil && stageOf(h.GroupVersionKind().GroupKind()) == definitions
+	return err == nil && stageOf(h.GroupVersionKind().GroupKind()) == stageDefinitions
 }
 
 // same reports whether two documents describe their object in the same way.

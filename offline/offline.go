@@ -23,6 +23,7 @@ package offline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -35,7 +36,6 @@ import (
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/nearest"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -43,7 +43,7 @@ import (
 // of [Server.Add] are answered at the same time, others one after the other.
 type Server struct {
 	mu      sync.RWMutex // held for writing while the store or the rules change
-	local   *server.Local
+	parts   *parts
 	store   *trial
 	ensured map[string]bool // namespaces that exist
 	roles   bool            // roles decide what users may do
@@ -59,16 +59,18 @@ func Documents(name string, text []byte) []Document { return manifest.Split(name
 // Open opens a server with the built-in kinds.
 func Open(ctx context.Context) (*Server, error) {
 	s := &Server{store: &trial{Store: mem.New(mem.Options{})}, ensured: map[string]bool{}}
-	local, err := server.OpenLocal(ctx, server.LocalConfig{Store: s.store, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return nil, fmt.Errorf("opening the server: %w", err)
+	var err error
+	if s.parts, err = assemble(ctx, s.store, slog.New(slog.DiscardHandler)); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the server: %w", err), s.store.Close())
 	}
-	s.local = local
 	return s, nil
 }
 
 // Close closes the server.
-func (s *Server) Close() error { return s.local.Close() }
+func (s *Server) Close() error {
+	s.parts.cache.Close()
+	return s.store.Close()
+}
 
 // Find returns the version of an object's kind. If it is not served, the error lists what is.
 func (s *Server) Find(d Document) (*kind.Version, error) {
@@ -82,7 +84,7 @@ func (s *Server) Find(d Document) (*kind.Version, error) {
 func (s *Server) find(h *head) (*kind.Version, error) {
 	gvk := h.GroupVersionKind()
 	var others []string
-	for k := range s.local.Kinds().InGroup(gvk.Group) {
+	for k := range s.parts.kinds.Load().InGroup(gvk.Group) {
 		if k.Name != gvk.Kind {
 			continue
 		}
@@ -145,7 +147,7 @@ func (s *Server) incomplete(h *head) string {
 // the same name in other groups, otherwise those whose name or group has a typo.
 func (s *Server) like(gvk schema.GroupVersionKind) []string {
 	var same, near []string
-	for k := range s.local.Kinds().All() {
+	for k := range s.parts.kinds.Load().All() {
 		name := k.Versions[0].APIVersion() + " " + k.Name
 		switch {
 		case k.Name == gvk.Kind:
@@ -164,7 +166,7 @@ func (s *Server) like(gvk schema.GroupVersionKind) []string {
 // hasGroup reports whether a kind of the group is served. The group "" has kinds, but an object
 // without an apiVersion names none.
 func (s *Server) hasGroup(group string) bool {
-	for range s.local.Kinds().InGroup(group) {
+	for range s.parts.kinds.Load().InGroup(group) {
 		return group != ""
 	}
 	return false

@@ -170,7 +170,7 @@ func (s *Server) prepare(r *Request) (*call, error) {
 // reports that.
 func (s *Server) ensureNamespace(ctx context.Context, q *call) {
 	if name := q.answer.Namespace; name != "" && !s.ensured[name] {
-		s.ensured[name] = s.local.EnsureNamespace(ctx, name) == nil
+		s.ensured[name] = s.parts.own.EnsureNamespace(ctx, name) == nil
 	}
 }
 
@@ -180,12 +180,12 @@ func (s *Server) arrange(ctx context.Context, q *call) (restore func() error, er
 	var there []*placed
 	restore = func() error {
 		s.store.hidden = ""
-		s.local.ByRoles(s.roles)
+		s.parts.guard.byRoles.Store(s.roles)
 		var errs []error
 		for i := len(there) - 1; i >= 0; i-- {
 			errs = append(errs, s.takeBack(ctx, there[i]))
 		}
-		return errors.Join(append(errs, s.local.Settle(ctx, besides(q.stored, there)...))...)
+		return errors.Join(append(errs, s.parts.settle(ctx, besides(q.stored, there)...))...)
 	}
 	add := func(d Document) (*placed, error) {
 		p, err := s.put(ctx, d, q.Namespace)
@@ -228,9 +228,9 @@ func (s *Server) arrange(ctx context.Context, q *call) (restore func() error, er
 	}
 	changed := besides(q.stored, there)
 	if slices.ContainsFunc(changed, func(k *kind.Kind) bool { return k.Group == rbacv1.GroupName }) {
-		s.local.ByRoles(true)
+		s.parts.guard.byRoles.Store(true)
 	}
-	return restore, s.local.Settle(ctx, changed...)
+	return restore, s.parts.settle(ctx, changed...)
 }
 
 // besides returns the kinds of the objects in the store, except for the old object, on which

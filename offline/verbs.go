@@ -20,7 +20,6 @@ import (
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/schema"
-	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -31,9 +30,9 @@ const maxBody = 3 << 20
 
 // send makes the request.
 func (s *Server) send(ctx context.Context, q *call) error {
-	var unknown server.Unknown
-	err := s.attempt(unknown.Context(ctx), q)
-	if user := unknown.User(); user != "" {
+	var unknown unknown
+	err := s.attempt(unknown.context(ctx), q)
+	if user := unknown.name(); user != "" {
 		return fmt.Errorf("what %s may do decides about this (a policy asks the authorizer, or a role is written), "+
 			"and only roles and bindings say so: there are none among the files", user)
 	}
@@ -61,7 +60,7 @@ func (s *Server) attempt(ctx context.Context, q *call) (err error) {
 		ref.Name = q.answer.Name
 	}
 	asked := attributes(&ref, caller.User(), verbs[q.operation])
-	if err := s.local.Authorize(ctx, asked); err != nil {
+	if err := s.parts.authorize(ctx, asked); err != nil {
 		return err
 	}
 	if v.Deprecated {
@@ -76,7 +75,7 @@ func (s *Server) attempt(ctx context.Context, q *call) (err error) {
 	o := &meta.WriteOptions{DryRun: true, FieldValidation: q.fieldValidation()}
 	if q.Explain {
 		asked.Verb, o.Explain = "get", meta.ExplainJSON
-		o.ExplainOld = s.local.Authorize(ctx, asked) == nil
+		o.ExplainOld = s.parts.authorize(ctx, asked) == nil
 	}
 	return s.change(ctx, q, caller, ref, o)
 }
@@ -100,7 +99,7 @@ func attributes(ref *objects.Ref, user *authn.User, verb string) *authz.Attribut
 func (s *Server) caller(ctx context.Context, q *call) (objects.Caller, error) {
 	u := q.User
 	if u == nil {
-		return s.local.Caller(ctx, nil, q)
+		return s.parts.caller(ctx, nil, q)
 	}
 	user := &authn.User{Name: u.Name, UID: u.UID, Groups: slices.Clone(u.Groups)}
 	for key, values := range u.Extra {
@@ -112,7 +111,7 @@ func (s *Server) caller(ctx context.Context, q *call) (objects.Caller, error) {
 	if u.Name == "" {
 		return objects.Caller{}, status.BadRequest("the user has no name")
 	}
-	return s.local.Caller(ctx, user, q)
+	return s.parts.caller(ctx, user, q)
 }
 
 // change creates or updates the object.
@@ -136,9 +135,9 @@ func (s *Server) change(ctx context.Context, q *call, caller objects.Caller, ref
 	case ref.Kind.Behavior.Virtual:
 		return q.review(&ref, d)
 	case q.operation == Create:
-		out, err = s.local.Verbs().Create(ctx, caller, ref, d, o)
+		out, err = s.parts.verbs.Create(ctx, caller, ref, d, o)
 	default:
-		out, err = s.local.Verbs().Update(ctx, caller, ref, d, b, o)
+		out, err = s.parts.verbs.Update(ctx, caller, ref, d, b, o)
 	}
 	defer out.Release()
 	return q.take(&ref, &out, err)
@@ -166,7 +165,7 @@ func (s *Server) remove(ctx context.Context, q *call, caller objects.Caller, ref
 	if text := ref.Kind.Behavior.OrphanWarning; text != "" {
 		q.Warn(text)
 	}
-	out, err := s.local.Verbs().Delete(ctx, caller, ref, &meta.DeleteOptions{DryRun: true})
+	out, err := s.parts.verbs.Delete(ctx, caller, ref, &meta.DeleteOptions{DryRun: true})
 	defer out.Release()
 	q.Warn(out.Warnings...)
 	return err
