@@ -187,7 +187,7 @@ var commentFloors = map[string]int{
 	"schema/structural":             13,
 	"server":                        13,
 	"status":                        25,
-	"store":                         46,
+	"store":                         43,
 	"store/encrypt":                 12,
 	"store/etcd":                    15,
 	"store/format":                  17,

@@ -33,7 +33,7 @@ const portsKey = "ranges/servicenodeports"
 // ports is the value as this server read or wrote it last.
 type ports struct {
 	mu   sync.Mutex // held while the value is read or changed
-	rev  int64      // of the value; 0: it has to be read
+	now  store.Item // the zero Item: it has to be read
 	bits *big.Int   // set for each reserved port; bit 0 is the first port of the range
 }
 
@@ -78,16 +78,12 @@ func (r *rangeAllocation) encode() ([]byte, error) {
 func (p *ports) begin(ctx context.Context, a *Allocator, exclusive bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for {
-		item, err := a.Store.Get(ctx, portsKey)
-		gone := missing(err)
-		if err != nil && !gone {
-			return err
-		}
-		bits := new(big.Int)
-		if !gone && !exclusive {
-			if bits, err = a.translate(item.Value); err != nil {
-				return err
+	bits := new(big.Int)
+	now, err := store.Change(ctx, a.Store, portsKey, nil, func(now store.Item) (value []byte, err error) {
+		bits = new(big.Int)
+		if now.Rev > 0 && !exclusive {
+			if bits, err = a.translate(now.Value); err != nil {
+				return nil, err
 			}
 		}
 		services := a.Kinds.Load().Lookup("", "services")
@@ -99,30 +95,18 @@ func (p *ports) begin(ctx context.Context, a *Allocator, exclusive bool) error {
 			}
 			return nil
 		}); err != nil {
-			return err
+			return nil, err
 		}
-		value, err := (&rangeAllocation{a.Ports.String(), bits.Bytes()}).encode()
-		if err != nil {
-			return err
+		value, err = (&rangeAllocation{a.Ports.String(), bits.Bytes()}).encode()
+		if now.Rev > 0 && string(value) == string(now.Value) {
+			value = nil
 		}
-		var rev int64
-		switch {
-		case gone:
-			rev, err = a.Store.Create(ctx, portsKey, value)
-		case string(value) == string(item.Value):
-			rev = item.Rev
-		default:
-			rev, err = a.Store.Update(ctx, portsKey, value, item.Rev)
-		}
-		var changed *store.Changed
-		if errors.Is(err, store.ErrExists) || errors.As(err, &changed) {
-			continue
-		}
-		if err == nil {
-			p.rev, p.bits = rev, bits
-		}
-		return err
+		return value, err
+	})
+	if err == nil {
+		p.now, p.bits = now, bits
 	}
+	return err
 }
 
 // translate returns the bits of a value. If the value has another range, they are moved to the
@@ -176,60 +160,43 @@ func portsOf(k *kind.Kind, raw []byte, rev int64) []int32 {
 func (p *ports) change(ctx context.Context, a *Allocator, fn func(bits *big.Int) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for fresh := false; ; {
-		if p.rev == 0 {
-			if err := p.read(ctx, a); err != nil {
-				return err
-			}
-			fresh = true
-		}
-		bits := new(big.Int).Set(p.bits)
-		if err := fn(bits); err != nil {
-			if !fresh {
-				p.rev = 0
-				continue
-			}
-			return err
-		}
-		if bits.Cmp(p.bits) == 0 {
-			return nil
-		}
-		value, err := (&rangeAllocation{a.Ports.String(), bits.Bytes()}).encode()
-		if err != nil {
-			return err
-		}
-		rev, err := a.Store.Update(ctx, portsKey, value, p.rev)
-		var changed *store.Changed
-		switch {
-		case err == nil:
-			p.rev, p.bits = rev, bits
-			return nil
-		case errors.As(err, &changed):
-			p.rev = 0
-		default:
-			p.rev = 0
-			return err
-		}
+	var known *store.Item
+	if p.now.Rev > 0 {
+		known = &p.now
 	}
+	var bits *big.Int
+	now, err := store.Change(ctx, a.Store, portsKey, known, func(now store.Item) ([]byte, error) {
+		if now.Rev != p.now.Rev || now.Rev == 0 {
+			if err := p.know(a, now); err != nil {
+				return nil, err
+			}
+		}
+		bits = new(big.Int).Set(p.bits)
+		if err := fn(bits); err != nil || bits.Cmp(p.bits) == 0 {
+			return nil, err
+		}
+		return (&rangeAllocation{a.Ports.String(), bits.Bytes()}).encode()
+	})
+	if err != nil {
+		now = store.Item{}
+	}
+	p.now, p.bits = now, bits
+	return err
 }
 
-// read reads the value. Errors have upstream's words.
-func (p *ports) read(ctx context.Context, a *Allocator) error {
-	item, err := a.Store.Get(ctx, portsKey)
-	if missing(err) {
+// know takes over the value. Errors have upstream's words.
+func (p *ports) know(a *Allocator, now store.Item) error {
+	if now.Rev == 0 {
 		return errors.New("cannot allocate resources of type servicenodeportallocations at this time")
 	}
-	if err != nil {
-		return err
-	}
-	had, err := decodePorts(item.Value)
+	had, err := decodePorts(now.Value)
 	if err != nil {
 		return err
 	}
 	if had.Range != a.Ports.String() {
 		return errors.New("the provided range does not match the current range")
 	}
-	p.rev, p.bits = item.Rev, new(big.Int).SetBytes(had.Data)
+	p.now, p.bits = now, new(big.Int).SetBytes(had.Data)
 	return nil
 }
 
@@ -363,9 +330,11 @@ func (c *claims) withPorts(ctx context.Context, give func(portAllocator) error, 
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		t := &dryAllocator{a: c.a, bits: new(big.Int)}
-		if err := p.read(ctx, c.a); errors.Is(err, store.ErrUnavailable) {
+		now, err := c.a.Store.Get(ctx, portsKey)
+		if errors.Is(err, store.ErrUnavailable) {
 			return err
-		} else if err == nil {
+		}
+		if err == nil && p.know(c.a, now) == nil {
 			t.bits.Set(p.bits)
 		}
 		return give(t)

@@ -177,7 +177,7 @@ func (a *Allocator) mendPorts(ctx context.Context) error {
 				bits.SetBit(bits, at, 1)
 			}
 		}
-		if a.ports.rev != seen {
+		if a.ports.now.Rev != seen {
 			return nil // what is unused may be another's by now: the next change brings it up again
 		}
 		for p, since := range own.unused {

@@ -42,7 +42,6 @@ import (
 const (
 	autoUpdate   = "rbac.authorization.kubernetes.io/autoupdate"
 	bootstrapped = "kubernetes.io/bootstrapping"
-	attempts     = 5 // of a write that other writers overtake
 )
 
 // Config has the parts that the package works with.
@@ -252,59 +251,39 @@ func (c *Config) ensure(ctx context.Context, d object) error {
 	if err := res.Ready(ctx); err != nil {
 		return err
 	}
-	var item store.Item
+	var known *store.Item
 	if o, ok := res.Get(key); ok {
-		item = store.Item{Key: key, Value: o.Raw, Rev: o.Rev}
+		known = &store.Item{Key: key, Value: o.Raw, Rev: o.Rev}
 	}
-	for range attempts {
-		err := c.attempt(ctx, k, key, d, item)
-		var changed *store.Changed
-		switch {
-		case errors.Is(err, store.ErrExists):
-			if item, err = c.Store.Get(ctx, key); err != nil && !errors.Is(err, store.ErrNotFound) {
-				return err
-			}
-		case errors.As(err, &changed):
-			item = changed.Current
-		default:
-			return err
-		}
-	}
-	return errors.New("others keep changing it")
+	_, err := store.Change(ctx, c.Store, key, known, func(now store.Item) ([]byte, error) { return c.completed(ctx, k, d, now) })
+	return err
 }
 
-// attempt writes the object once. If the item has a revision, the write replaces it.
-func (c *Config) attempt(ctx context.Context, k *kind.Kind, key string, d object, item store.Item) error {
-	if item.Rev == 0 {
-		text, err := newObject(d)
-		if err != nil {
-			return err
-		}
-		_, err = c.Store.Create(ctx, key, text)
-		return err
+// completed returns the JSON of a stored object with what it lacks of d; nil if that is nothing. An object that
+// cannot be completed is deleted, and replaced by d.
+func (c *Config) completed(ctx context.Context, k *kind.Kind, d object, now store.Item) ([]byte, error) {
+	if now.Rev == 0 {
+		return newObject(d)
 	}
 	o := d.empty()
-	if err := read(k, item.Value, item.Rev, o); err != nil {
-		return err
+	if err := read(k, now.Value, now.Rev, o); err != nil {
+		return nil, err
 	}
 	if o.GetAnnotations()[autoUpdate] == "false" {
-		return nil
+		return nil, nil
 	}
 	if !o.stands(d) {
-		if _, err := c.Store.Delete(ctx, key, item.Rev); err != nil {
-			return err
+		// The write that follows finds that the object is gone, and creates the new one.
+		if _, err := c.Store.Delete(ctx, now.Key, now.Rev); err != nil {
+			return nil, err
 		}
-		return c.attempt(ctx, k, key, d, store.Item{})
+		return newObject(d)
 	}
 	joined := o.join(d)
 	if !joinMeta(o, d) && !joined {
-		return nil
+		return nil, nil
 	}
-	text, err := json.Marshal(o)
-	if err == nil {
-		_, err = c.Store.Update(ctx, key, text, item.Rev)
-	}
-	return err
+	return json.Marshal(o)
 }
 
 // newObject returns the JSON of a new object.

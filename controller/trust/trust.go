@@ -21,7 +21,6 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -47,27 +46,14 @@ type Bundle struct {
 
 // Load makes sure that the server's certificates are in the value, and returns it: certificates in PEM, each once.
 func (b *Bundle) Load(ctx context.Context) (string, error) {
-	for {
-		have, err := b.Store.Get(ctx, Key)
-		gone := errors.Is(err, store.ErrNotFound)
-		if err != nil && !gone {
-			return "", err
+	now, err := store.Change(ctx, b.Store, Key, nil, func(now store.Item) ([]byte, error) {
+		want := b.after(string(now.Value))
+		if now.Rev > 0 && want == string(now.Value) {
+			return nil, nil
 		}
-		want := b.after(string(have.Value))
-		switch {
-		case gone:
-			_, err = b.Store.Create(ctx, Key, []byte(want))
-		case want != string(have.Value):
-			_, err = b.Store.Update(ctx, Key, []byte(want), have.Rev)
-		}
-		var changed *store.Changed
-		switch {
-		case err == nil:
-			return want, nil
-		case !errors.Is(err, store.ErrExists) && !errors.As(err, &changed):
-			return "", err
-		}
-	}
+		return []byte(want), nil
+	})
+	return string(now.Value), err
 }
 
 // after returns the new value for the present one.
