@@ -45,7 +45,7 @@ func menu() []group {
 			{"benchmarks", "Measurements"}, {"charts", "Charts"}}},
 		{"Reference", []entry{{"compat", "Differences from Kubernetes"}, {"limits", "Limits"}, {"security", "Security"}, {"metrics", "Metrics"},
 			{"exit-codes", "Exit codes"}, {"json", "JSON documents"}, {"findings", "IDs of findings"}}},
-		{"For maintainers", []entry{{"architecture", "Architecture"}, {"conformance", "Conformance"}, {"fastpaths", "Fast paths"}, {"longruns", "Long runs"}}},
+		{"For maintainers", []entry{{"architecture", "Architecture"}, {"extending", "Where new things go"}, {"glossary", "Glossary"}, {"conformance", "Conformance"}, {"fastpaths", "Fast paths"}, {"longruns", "Long runs"}}},
 	}
 }
 
