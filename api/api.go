@@ -27,7 +27,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -185,7 +184,7 @@ var steps = []step{
 	{"large headers", countHeaders},
 	{"authentication", authenticate},
 	{"connection", admitConnection},
-	{"audit", record},
+	{"audit", beginRecord},
 	{"impersonation", impersonate},
 	{"large headers of a user", countUsersHeaders},
 	{"unread answers", countUnread},
@@ -196,43 +195,52 @@ var steps = []step{
 	{"dispatch", dispatch},
 }
 
-// request is one request on its way through the steps. Steps set what later ones read: the comment names the step.
+// request is one request on its way through the steps. Each part is set by the steps that its type names, and read by later ones.
 type request struct {
-	info // what the URL asks for: request info
-	h    *Handler
-	w    http.ResponseWriter // of the answer; wrapped by those who count or cut it
-	r    *http.Request
+	info     // what the URL asks for
+	identity // who asks, and whether that is allowed
+	endpoint // what serves it
+	record   // what is recorded of it
+	answered // what has been answered
+
+	h *Handler
+	w http.ResponseWriter // of the answer; wrapped by those who count or cut it
+	r *http.Request
 
 	ctx    context.Context    // ends with the client and at the deadline
 	cancel context.CancelFunc // nil while there is no deadline
-	query  url.Values         // of the URL: request info
 	accept encoding.Answer    // how the answer is encoded: negotiated by each verb
 	began  time.Time          // when the request came
+	holds  admit.Holding      // what it holds of the server until the end
+	cut    *stream.Cutter     // of a long-running answer; nil if it has none
+}
 
-	// Who asks, and whether that is allowed: authentication, impersonation and authorization.
+// identity is who sent a request, and what that user may do: the steps authentication, impersonation and authorization.
+type identity struct {
 	user          *authn.User      // nil until it is known
 	authenticated authentication   // what came of it besides the user
 	stranger      bool             // the sender is not known
 	attrs         authz.Attributes // what was asked of the authorizers
 	decided       authz.Result     // their decision
+}
 
-	// The audit record.
-	audit     *audit.Record // nil: nothing is recorded
-	recording *admit.Room   // for the record; nil if it gets no body
-
-	// What is asked for: dispatch. All are nil if nothing serves it.
+// endpoint is the kind that a request is about: the step dispatch. All are nil if nothing serves the request.
+type endpoint struct {
 	kind *kind.Kind
 	v    *kind.Version
 	res  *cache.Resource // the objects of the kind
+}
 
-	// The answer.
+// record is the audit record of a request: the step audit.
+type record struct {
+	audit     *audit.Record // nil: nothing is recorded
+	recording *admit.Room   // for the record; nil if it gets no body
+}
+
+// answered is the part of the answer that is known before it is sent.
+type answered struct {
 	warnings []string // in the order of the headers
 	code     int      // 0 before it began
-
-	// What is held until the end.
-	long  bool           // it has no deadline: request info
-	holds admit.Holding  // what it holds of the server
-	cut   *stream.Cutter // of a long-running answer; nil if it has none
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
@@ -324,11 +332,7 @@ func auditID(q *request) error {
 
 // requestInfo reads off the URL what is asked for.
 func requestInfo(q *request) error {
-	if q.r.URL.RawQuery != "" {
-		q.query = q.r.URL.Query()
-	}
-	q.info = parseInfo(q.r, q.query)
-	q.long = q.longRunning()
+	q.info = parseInfo(q.r)
 	return nil
 }
 

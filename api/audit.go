@@ -16,8 +16,8 @@ import (
 
 // This file is what is recorded of requests. Without auditing it does nothing.
 
-// record begins the record of a request whose sender is known.
-func record(q *request) error {
+// beginRecord begins the record of a request whose sender is known.
+func beginRecord(q *request) error {
 	if q.h.Audit == nil {
 		return nil
 	}

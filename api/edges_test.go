@@ -53,13 +53,13 @@ func TestDeadline(t *testing.T) {
 func TestWarningsOnce(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	w := httptest.NewRecorder()
-	q := &request{w: w, warnings: []string{"a", "b", "", "a"}}
+	q := &request{w: w, answered: answered{warnings: []string{"a", "b", "", "a"}}}
 	q.writeWarnings()
 	if got := w.Header()["Warning"]; len(got) != 2 || got[0] != `299 - "a"` || got[1] != `299 - "b"` {
 		t.Errorf("each text once, in order: got %q", got)
 	}
 	w = httptest.NewRecorder()
-	q = &request{w: w, warnings: []string{long}}
+	q = &request{w: w, answered: answered{warnings: []string{long}}}
 	if q.writeWarnings(); w.Header().Get("Warning") != `299 - "`+long+`"` {
 		t.Errorf("a long warning alone is cut: %q", w.Header().Get("Warning"))
 	}

@@ -191,7 +191,7 @@ func TestListsTakeSeats(t *testing.T) {
 	s.must(200, "GET", widgets, "")
 	for query, want := range map[string]int{"": 7, "?limit=2": 3, "?fieldSelector=metadata.name%3Da": 2, "?watch=1": 7, "?watch=1&resourceVersion=5": 1,
 		"?labelSelector=a&limit=1&resourceVersion=7": 4, "?limit=x": 100} {
-		q := &request{h: s.h, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", widgets+query, nil), user: &authn.User{Name: "jane", Groups: []string{authn.Authenticated}}}
+		q := &request{h: s.h, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", widgets+query, nil), identity: identity{user: &authn.User{Name: "jane", Groups: []string{authn.Authenticated}}}}
 		if err := requestInfo(q); err != nil {
 			t.Fatal(err)
 		}

@@ -30,14 +30,20 @@ type info struct {
 	selected    bool // name comes from a field selector, not from the path
 	selecting   bool // the selectors in the query decide which objects the request is about
 	snapshot    bool // the path is /snapshot, however many slashes are around it
+
+	query url.Values // of the URL
+	long  bool       // the request has no deadline
 }
 
 // parseInfo reads method, path and query of a request:
 //
 //	/api/{version}/…, /apis/{group}/{version}/…
 //	… [watch/][namespaces/{namespace}/]{plural}[/{name}[/{subresource}]]
-func parseInfo(r *http.Request, query url.Values) info {
+func parseInfo(r *http.Request) info {
 	in := info{verb: strings.ToLower(r.Method), path: r.URL.Path}
+	if r.URL.RawQuery != "" {
+		in.query = r.URL.Query()
+	}
 	var seg [9]string
 	n := split(r.URL.Path, &seg)
 	switch {
@@ -45,11 +51,12 @@ func parseInfo(r *http.Request, query url.Values) info {
 		in.snapshot = true
 	case n >= 3 && seg[0] == "api":
 		in.version = seg[1]
-		in.parseResource(r.Method, query, seg[2:n])
+		in.parseResource(r.Method, seg[2:n])
 	case n >= 4 && seg[0] == "apis":
 		in.group, in.version = seg[1], seg[2]
-		in.parseResource(r.Method, query, seg[3:n])
+		in.parseResource(r.Method, seg[3:n])
 	}
+	in.long = in.longRunning()
 	return in
 }
 
@@ -71,7 +78,7 @@ func split(path string, seg *[9]string) int {
 }
 
 // parseResource reads the path after the version.
-func (in *info) parseResource(method string, query url.Values, seg []string) {
+func (in *info) parseResource(method string, seg []string) {
 	in.resource = true
 	// In paths of older clients the verb comes before the resource.
 	prefixed := len(seg) > 1 && (seg[0] == "watch" || seg[0] == "proxy")
@@ -105,7 +112,7 @@ func (in *info) parseResource(method string, query url.Values, seg []string) {
 		in.row = verbOf(method, onObject)
 	default:
 		on := onCollection
-		if query.Has("watch") && isTrue(query.Get("watch")) && verbOf(method, onChanges) != nil {
+		if in.query.Has("watch") && isTrue(in.query.Get("watch")) && verbOf(method, onChanges) != nil {
 			on = onChanges
 		}
 		in.row = verbOf(method, on)
@@ -116,7 +123,7 @@ func (in *info) parseResource(method string, query url.Values, seg []string) {
 		in.verb = in.row.name
 	}
 	if in.selecting && in.row.method == http.MethodGet {
-		in.selectName(query)
+		in.selectName(in.query)
 	}
 }
 

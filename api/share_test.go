@@ -90,7 +90,7 @@ func TestServiceAccountsShare(t *testing.T) {
 		"system:serviceaccount:":           "system:serviceaccount:",
 		"system:serviceaccount:other:one":  "system:serviceaccount:other",
 	} {
-		q := request{user: &authn.User{Name: user}}
+		q := request{identity: identity{user: &authn.User{Name: user}}}
 		if got := q.payer(); got != want {
 			t.Errorf("%q: got %q, want %q", user, got, want)
 		}
