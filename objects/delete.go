@@ -98,23 +98,8 @@ func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error
 	if err := w.ref.preconditions(o, m, obj); err != nil {
 		return out, err
 	}
-	if !op.admitted {
-		r := w.admit(admission.Delete, o.DryRun)
-		if op.unnamed {
-			r.Name = ""
-		}
-		r.Old, r.Delete = old, o
-		if b.Grace != nil && m.DeletionTimestamp() == "" {
-			settled := *o // upstream's steps see the period that the kind makes of the one that was asked for
-			settled.GracePeriodSeconds = new(b.Grace(d, o.GracePeriodSeconds))
-			r.Delete = &settled
-		}
-		if err := w.chain.Mutate(w.ctx, r); err != nil {
-			return out, err
-		}
-		if err := w.chain.Validate(w.ctx, r); err != nil {
-			return out, err
-		}
+	if err := op.admit(w, d, old); err != nil {
+		return out, err
 	}
 	// A second delete may shorten the grace period or set finalizers, but not start again.
 	wasDeleting := m.DeletionTimestamp() != ""
@@ -143,6 +128,28 @@ func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error
 		setGrace(m, grace)
 	}
 	return w.mark(o, m, obj, before, after, wasDeleting)
+}
+
+// admit passes the deletion of an object through the steps of admission. d and old are the object.
+func (op *deletion) admit(w *write, d, old *jsondoc.Doc) error {
+	if op.admitted {
+		return nil
+	}
+	o, b := op.options, w.ref.behavior()
+	r := w.admit(admission.Delete, o.DryRun)
+	if op.unnamed {
+		r.Name = ""
+	}
+	r.Old, r.Delete = old, o
+	if b.Grace != nil && (meta.Object{Doc: d}).DeletionTimestamp() == "" {
+		settled := *o // upstream's steps see the period that the kind makes of the one that was asked for
+		settled.GracePeriodSeconds = new(b.Grace(d, o.GracePeriodSeconds))
+		r.Delete = &settled
+	}
+	if err := w.chain.Mutate(w.ctx, r); err != nil {
+		return err
+	}
+	return w.chain.Validate(w.ctx, r)
 }
 
 // grace returns the grace period of an object in seconds: that of its kind, or the rest for an
