@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-io/keelson/authn"
 )
 
-// This file says who is charged for a request, and makes it count against the limits of package admit.
+// This file finds the user whose shares a request uses, and counts the request against the limits of package admit.
 
 // The default limits of requests in flight.
 const (

@@ -14,7 +14,7 @@ import (
 type Holding struct {
 	limits *Limits
 	r      *http.Request
-	payer  string // who is charged; "" while the user is not known
+	payer  string // the user whose shares it uses; "" while the user is not known
 	exempt bool   // of limits on requests
 
 	slots      *inFlight // the limit that the request counts against; nil if there is none
@@ -37,7 +37,7 @@ type Holding struct {
 // Begin makes h the holding of a request that holds nothing yet.
 func (l *Limits) Begin(h *Holding, r *http.Request) { *h = Holding{limits: l, r: r} }
 
-// SetCaller says who is charged from now on, and whether limits on requests do not count.
+// SetCaller sets the user whose shares the request uses from now on. The number of exempt requests is not limited.
 func (h *Holding) SetCaller(payer string, exempt bool) { h.payer, h.exempt = payer, exempt }
 
 // Release gives back all that the request holds.
@@ -62,8 +62,8 @@ func (h *Holding) Release() {
 	}
 }
 
-// TooMany refuses a request for which there is no room now. The answer is 429 in upstream's words, as plain text: the client has to
-// come back later.
+// TooMany is the error of a request for which there is no room now. The answer is 429 in upstream's words, as plain text. The client
+// should try again After seconds later.
 type TooMany struct{ After int64 } // in seconds
 
 // Error implements error.
@@ -133,7 +133,7 @@ func (h *Holding) acquire(ctx, patience context.Context, b *budget, n int64) (go
 	return got, err
 }
 
-// claimBody charges the request for a body of n bytes, in place of an earlier charge. If there is no room, the error is TooMany.
+// claimBody reserves n bytes for the body, in place of what was reserved before. If there is no room, the error is TooMany.
 func (h *Holding) claimBody(n int64) error {
 	if n <= h.body {
 		return nil

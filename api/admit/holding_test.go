@@ -101,7 +101,8 @@ func TestWorkHasABudget(t *testing.T) {
 	}
 }
 
-// TestLargeHeadersHaveABudget holds that headers are refused, and forgotten, for which there is no memory.
+// TestLargeHeadersHaveABudget checks that large headers are refused and dropped when their budget is used up, and that requests give it
+// back.
 func TestLargeHeadersHaveABudget(t *testing.T) {
 	l := New(Config{Shares: memory.SharesOf(64 << 30)})
 	ask := func() (*Holding, error) {

@@ -88,7 +88,7 @@ type Answer struct {
 	Sniff bool // it has no X-Content-Type-Options: upstream sets that for the whole endpoint only
 }
 
-// Answer answers /{endpoint} and /{endpoint}/{check}. ok is false if there is no such check.
+// Answer returns the answer to /{endpoint} and to /{endpoint}/{check}. ok is false if no check has that name.
 func (h *Endpoints) Answer(ctx context.Context, endpoint, only string, query url.Values) (a Answer, ok bool) {
 	checks := h.of(endpoint, only)
 	if only != "" && len(checks) == 0 {

@@ -238,7 +238,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	}
 	testkit.EventuallySay(t, func() (string, bool) { // go-oidc hands out new keys a moment before it forgets the old ones
 		got := who(t, a, good)
-		return "a token of the key that is no more is refused: got " + got, strings.Contains(got, "failed to verify signature")
+		return "a token of a key that was removed is refused: got " + got, strings.Contains(got, "failed to verify signature")
 	})
 	m := a.options.metrics
 	if n := testutil.CollectAndCount(m.latencies); n != 2 {
