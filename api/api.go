@@ -198,7 +198,7 @@ var steps = []step{
 // request is one request on its way through the steps. Each part is set by the steps that its type names, and read by later ones.
 type request struct {
 	info     // what the URL asks for
-	identity // who asks, and whether that is allowed
+	identity // the user, and what the user may do
 	endpoint // what serves it
 	record   // what is recorded of it
 	answered // what has been answered

@@ -34,8 +34,8 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file assembles the parts of a server that decide about writes. There is no background work: writes take
-// effect with settle. There are no network calls: webhooks are not called, so that writes must be dry runs.
+// This file assembles the parts of a server that decide about writes. Nothing runs in the background: the
+// caches see a write only when settle is called. Nothing uses the network: webhooks are not called, so that writes must be dry runs.
 
 // parts are these parts.
 type parts struct {

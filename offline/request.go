@@ -69,8 +69,8 @@ type Answer struct {
 	Annotations map[string]string
 }
 
-// Do makes a request. It returns an error if there is no answer: the document is not an object, its
-// kind is unknown, or the answer depends on permissions and no roles are loaded. In this case, the
+// Do makes a request. It returns an error if it cannot answer: the document is not an object, its
+// kind is unknown, or the answer depends on permissions and no roles are loaded. Even then, the
 // Answer identifies the object, if that is known.
 func (s *Server) Do(ctx context.Context, r *Request) (*Answer, error) {
 	s.mu.RLock()

@@ -154,7 +154,7 @@ func (q *call) review(ref *objects.Ref, d *jsondoc.Doc) error {
 	case err != nil:
 		return err
 	case !known:
-		return status.BadRequest("a %s binds what is stored elsewhere: there is no verdict on it without the server", ref.Kind.Name)
+		return status.BadRequest("a %s binds an object that only the server stores: it cannot be checked offline", ref.Kind.Name)
 	}
 	q.show(text)
 	return nil

@@ -62,8 +62,8 @@ func (h *Holding) Release() {
 	}
 }
 
-// TooMany is the error of a request for which there is no room now. The answer is 429 in upstream's words, as plain text. The client
-// should try again After seconds later.
+// TooMany is the error for a request that exceeds a limit of the server at the moment. It is answered with 429 and upstream's text.
+// The client should retry after After seconds.
 type TooMany struct{ After int64 } // in seconds
 
 // Error implements error.
@@ -80,7 +80,7 @@ func (h *Holding) UseSlots(write bool) {
 	}
 }
 
-// Enter acquires the request's slot or seats. If there are none, the error is TooMany.
+// Enter acquires the request's slot or seats. If none is free, the error is TooMany.
 func (h *Holding) Enter(ctx context.Context) error {
 	switch {
 	case h.inSlot:
@@ -133,7 +133,8 @@ func (h *Holding) acquire(ctx, patience context.Context, b *budget, n int64) (go
 	return got, err
 }
 
-// claimBody reserves n bytes for the body, in place of what was reserved before. If there is no room, the error is TooMany.
+// claimBody reserves n bytes of memory for the body; they replace an earlier reservation. If the memory for bodies is used up, the
+// error is TooMany.
 func (h *Holding) claimBody(n int64) error {
 	if n <= h.body {
 		return nil

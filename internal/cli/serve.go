@@ -247,7 +247,7 @@ func serverFlagError(cmd *cobra.Command, err error) error {
 		name := unknown.GetSpecifiedName()
 		text := instead[name]
 		if text == "" && slices.Contains(withoutEffect, name) {
-			text = "is a flag of kube-apiserver about what keelson has not got: leave it out"
+			text = "is a flag of kube-apiserver for a feature that keelson does not have: leave it out"
 		}
 		if text != "" {
 			err = fmt.Errorf("--%s: %s", name, text)

@@ -36,7 +36,7 @@ func TestCommandLines(t *testing.T) {
 		{"serve --data-dir " + dir + "/e --encryption-provider-config=" + dir + "/none", 1, "error reading encryption provider configuration file: open " + dir + "/none: no such file or directory"},
 		{"serve --data-dir " + dir + "/e --encryption-provider-config-automatic-reload", 1, "must be set with --encryption-provider-config"},
 		{"serve --feature-gates=A=true", 2, "keelson: --feature-gates: there are no gates"},
-		{"serve --watch-cache-sizes=x", 2, "keelson: --watch-cache-sizes: is a flag of kube-apiserver about what keelson has not got: leave it out\nkeelson: see keelson serve --help\n"},
+		{"serve --watch-cache-sizes=x", 2, "keelson: --watch-cache-sizes: is a flag of kube-apiserver for a feature that keelson does not have: leave it out\nkeelson: see keelson serve --help\n"},
 		{"validate --feature-gates=A=true", 2, "keelson: unknown flag: --feature-gates\n"},
 		{"serve extra", 2, `keelson: serve: got "extra", want flags only`},
 		{"frobnicate", 2, "keelson: unknown command \"frobnicate\" for \"keelson\"\nkeelson: see keelson --help\n"},

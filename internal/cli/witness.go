@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/offline"
@@ -130,12 +129,9 @@ func readDefinitions(paths []string, stdin io.Reader) ([]sourcedDefinition, erro
 		if !offline.IsDefinition(d) {
 			continue
 		}
-		def, errs, err := crd.New(d.JSON)
-		if err == nil && len(errs) > 0 {
-			err = errs.ToAggregate()
-		}
+		def, err := command.Definition(d)
 		if err != nil {
-			return nil, fmt.Errorf("%s: the definition is not valid: %w", d, err)
+			return nil, err
 		}
 		out = append(out, sourcedDefinition{def, d.String()})
 	}

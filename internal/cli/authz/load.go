@@ -220,7 +220,7 @@ func (o *options) chain(flags config.Flags, index *rbac.Index) (*reload.Authoriz
 func (o *options) checkAnswers() error {
 	for name := range o.answers {
 		if !slices.Contains(o.webhooks, name) {
-			return command.UsageError(fmt.Errorf("--answer: there is no webhook %q", name))
+			return command.UsageError(fmt.Errorf("--answer: the configuration has no webhook %q", name))
 		}
 	}
 	return nil

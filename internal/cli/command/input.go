@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/manifest"
 )
 
@@ -43,4 +46,16 @@ func ReadOne(file string, stdin io.Reader) ([]byte, error) {
 		return docs[0].JSON, docs[0].Err
 	}
 	return nil, fmt.Errorf("%s: got %d documents, want one", name, len(docs))
+}
+
+// Definition returns the CustomResourceDefinition in a document. Errors start with the document's place.
+func Definition(d manifest.Document) (*apiextv1.CustomResourceDefinition, error) {
+	def, errs, err := crd.New(d.JSON)
+	if err == nil && len(errs) > 0 {
+		err = errs.ToAggregate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: the definition is not valid: %w", d, err)
+	}
+	return def, nil
 }

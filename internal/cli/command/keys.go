@@ -4,8 +4,8 @@ package command
 
 import "strings"
 
-// ResourceOf returns the resource that a key of etcd is of, and false for a key that is no object's,
-// such as the record of the data format. Keys are /PREFIX/RESOURCE/… for kinds of Kubernetes (a few
+// ResourceOf returns the resource of the object at a key of etcd. It returns false if the key does not hold an object,
+// as the key of the data format does not. Keys are /PREFIX/RESOURCE/… for kinds of Kubernetes (a few
 // have two names), and /PREFIX/GROUP/RESOURCE/… for others.
 func ResourceOf(key string) (string, bool) {
 	parts := strings.Split(strings.TrimPrefix(key, "/"), "/")

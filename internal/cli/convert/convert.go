@@ -15,7 +15,6 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/keelson-io/keelson/conversion/declared"
-	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/offline"
@@ -149,12 +148,9 @@ func readConversions(paths []string, stdin io.Reader, notes io.Writer) ([]source
 		if !offline.IsDefinition(d) {
 			continue
 		}
-		def, errs, err := crd.New(d.JSON)
-		if err == nil && len(errs) > 0 {
-			err = errs.ToAggregate()
-		}
+		def, err := command.Definition(d)
 		if err != nil {
-			return nil, fmt.Errorf("%s: the definition is not valid: %w", d, err)
+			return nil, err
 		}
 		if definitions[def.Name] != nil {
 			return nil, fmt.Errorf("%s: the definition %s is in -f twice", d, def.Name)

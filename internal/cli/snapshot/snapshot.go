@@ -56,7 +56,7 @@ the file contains every Secret of the server.
 FILE appears only when the snapshot is complete and its checksum is correct.`,
 		Example: `  keelson snapshot save backup.db
   keelson snapshot save --kubeconfig keelson-data/admin.kubeconfig "backup-$(date +%F).db"`,
-		Annotations: command.Page("the file is written and verified", "there is no file", "keelson help snapshot restore"),
+		Annotations: command.Page("the file is written and verified", "no file was written", "keelson help snapshot restore"),
 		Args:        command.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
