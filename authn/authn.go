@@ -30,6 +30,8 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+
+	"github.com/keelson-io/keelson/authz"
 )
 
 // Users and groups to which Kubernetes gives a meaning.
@@ -37,22 +39,14 @@ const (
 	AnonymousUser   = "system:anonymous"
 	Unauthenticated = "system:unauthenticated"
 	Authenticated   = "system:authenticated"
-	Masters         = "system:masters"
+	Masters         = authz.MastersGroup
 )
 
 // CredentialID is the key of extra that identifies the user's credential (KEP-4193).
 const CredentialID = "authentication.kubernetes.io/credential-id"
 
 // User is the sender of a request.
-type User struct {
-	Name   string
-	UID    string
-	Groups []string
-	Extra  map[string][]string
-}
-
-// InGroup reports whether u is a member of the group.
-func (u *User) InGroup(group string) bool { return slices.Contains(u.Groups, group) }
+type User = authz.User
 
 // Response is the result of a successful authentication.
 type Response struct {

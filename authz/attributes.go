@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
-	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -19,7 +18,7 @@ import (
 
 // Attributes describe a request for authorizers. They belong to one goroutine.
 type Attributes struct {
-	User *authn.User
+	User *User
 	Verb string
 
 	// The fields below describe a request for a resource. The version "*" means any; checks that do

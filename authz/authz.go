@@ -25,11 +25,24 @@ package authz
 
 import (
 	"context"
+	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-
-	"github.com/keelson-io/keelson/authn"
 )
+
+// User is the sender of a request.
+type User struct {
+	Name   string
+	UID    string
+	Groups []string
+	Extra  map[string][]string
+}
+
+// InGroup reports whether u is a member of the group.
+func (u *User) InGroup(group string) bool { return slices.Contains(u.Groups, group) }
+
+// MastersGroup is the group whose members may do everything.
+const MastersGroup = "system:masters"
 
 // Decision is an authorizer's answer.
 type Decision uint8
@@ -81,7 +94,7 @@ type Rules struct {
 
 // RuleResolver lists what a user may do in a namespace and outside of all namespaces.
 type RuleResolver interface {
-	RulesFor(ctx context.Context, user *authn.User, namespace string) Rules
+	RulesFor(ctx context.Context, user *User, namespace string) Rules
 }
 
 // AlwaysAllow allows everything.
@@ -91,7 +104,7 @@ type AlwaysAllow struct{}
 func (AlwaysAllow) Authorize(context.Context, *Attributes) Result { return Result{Decision: Allow} }
 
 // RulesFor returns one rule that allows everything.
-func (AlwaysAllow) RulesFor(context.Context, *authn.User, string) Rules {
+func (AlwaysAllow) RulesFor(context.Context, *User, string) Rules {
 	all := []string{"*"}
 	return Rules{
 		Resource:    []authorizationv1.ResourceRule{{Verbs: all, APIGroups: all, Resources: all}},
@@ -109,14 +122,14 @@ func (AlwaysDeny) Authorize(context.Context, *Attributes) Result {
 }
 
 // RulesFor returns no rules.
-func (AlwaysDeny) RulesFor(context.Context, *authn.User, string) Rules { return Rules{} }
+func (AlwaysDeny) RulesFor(context.Context, *User, string) Rules { return Rules{} }
 
 // Masters allows everything to the group system:masters.
 func Masters() Authorizer { return Func(masters) }
 
 // masters allows everything to members of system:masters.
 func masters(_ context.Context, a *Attributes) Result {
-	if a.User != nil && a.User.InGroup(authn.Masters) {
+	if a.User != nil && a.User.InGroup(MastersGroup) {
 		return Result{Decision: Allow}
 	}
 	return Result{}

@@ -4,19 +4,17 @@ import (
 	"context"
 	"errors"
 	"testing"
-
-	"github.com/keelson-io/keelson/authn"
 )
 
 // This file has the policy of a server without configuration, and tries at
 // getting around it.
 
 func TestStandard(t *testing.T) {
-	master := &authn.User{Name: "root", Groups: []string{"dev", authn.Masters}}
-	users := map[string]*authn.User{
-		"ann":    {Name: "ann", Groups: []string{authn.Authenticated}},
-		"nobody": {Name: authn.AnonymousUser, Groups: []string{authn.Unauthenticated}},
-		"named":  {Name: authn.Masters, Groups: []string{authn.Authenticated}}, // the name is not the group
+	master := &User{Name: "root", Groups: []string{"dev", MastersGroup}}
+	users := map[string]*User{
+		"ann":    {Name: "ann", Groups: []string{"system:authenticated"}},
+		"nobody": {Name: "system:anonymous", Groups: []string{"system:unauthenticated"}},
+		"named":  {Name: MastersGroup, Groups: []string{"system:authenticated"}}, // the name is not the group
 		"near":   {Name: "x", Groups: []string{"system:master", "System:masters", "system:masters "}},
 	}
 	path := func(verb, path string) Attributes { return Attributes{Verb: verb, Path: path} }
@@ -84,7 +82,7 @@ func TestChainOfAuthorizers(t *testing.T) {
 		"always deny goes on":   {[]Named{{Name: "d", Authorizer: AlwaysDeny{}}, {Name: "a", Authorizer: AlwaysAllow{}}}, Allow, "", "a", ""},
 		"always deny says that": {[]Named{{Name: "d", Authorizer: AlwaysDeny{}}}, NoOpinion, "d: Everything is forbidden.", "", ""},
 	} {
-		r := NewChain(nil, row.chain...).Authorize(context.Background(), &Attributes{User: &authn.User{Name: "ann"}})
+		r := NewChain(nil, row.chain...).Authorize(context.Background(), &Attributes{User: &User{Name: "ann"}})
 		got := ""
 		if r.Err != nil {
 			got = r.Err.Error()

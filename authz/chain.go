@@ -3,8 +3,6 @@ package authz
 import (
 	"context"
 	"errors"
-
-	"github.com/keelson-io/keelson/authn"
 )
 
 // This file has the chain of authorizers.
@@ -91,7 +89,7 @@ func (c *Chain) Authorize(ctx context.Context, a *Attributes) Result {
 
 // RulesFor joins the rules of the chain's authorizers. Authorizers that are no RuleResolver
 // contribute none.
-func (c *Chain) RulesFor(ctx context.Context, user *authn.User, namespace string) Rules {
+func (c *Chain) RulesFor(ctx context.Context, user *User, namespace string) Rules {
 	var all Rules
 	var errs []error
 	for i := range c.links {
