@@ -106,13 +106,13 @@ type flight struct {
 // landing is the result of a flight. view and err may be read after done is closed.
 type landing struct {
 	done chan struct{}
-	view *meta.View
+	view *View
 	err  error
 }
 
 // do returns the result of render for raw in version v. If a call for the same pair is running, do
 // waits for it and returns its result.
-func (r *rendering) do(v *Version, raw []byte, render func() (*meta.View, error)) (*meta.View, error) {
+func (r *rendering) do(v *Version, raw []byte, render func() (*View, error)) (*View, error) {
 	if len(raw) == 0 {
 		return render()
 	}
@@ -156,7 +156,7 @@ type StoredObject struct {
 // Views calls made with the views, in version v, of those objects that a webhook has to convert,
 // and with their indexes. It sends them in batches, to save calls. Other objects are rendered when
 // they are read.
-func (v *Version) Views(ctx context.Context, objects []StoredObject, made func(i int, view *meta.View)) error {
+func (v *Version) Views(ctx context.Context, objects []StoredObject, made func(i int, view *View)) error {
 	if v.Kind.Conversion == nil {
 		return nil
 	}
@@ -218,7 +218,7 @@ func (v *Version) textForWebhook(raw []byte) ([]byte, error) {
 
 // convertedView returns the view of an object that the webhook converted, with rev as its resource
 // version.
-func (v *Version) convertedView(converted []byte, rev int64) (*meta.View, error) {
+func (v *Version) convertedView(converted []byte, rev int64) (*View, error) {
 	d := jsondoc.Get()
 	defer d.Release()
 	if err := v.decodeConverted(d, converted); err != nil {

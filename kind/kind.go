@@ -43,7 +43,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-io/keelson/jsondoc"
-	"github.com/keelson-io/keelson/meta"
 	kschema "github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
@@ -133,9 +132,9 @@ type Attachments struct {
 
 	// Messages and Partials identify the protobuf renderers of whole objects, and of their
 	// metadata.
-	Messages, Partials meta.RendererID
+	Messages, Partials RendererID
 
-	identity meta.RendererID // of Version itself as a renderer of JSON
+	identity RendererID // of Version itself as a renderer of JSON
 	// printOrder is the result of Order for a built-in version; nil before the first call.
 	printOrder atomic.Pointer[jsondoc.Order]
 }

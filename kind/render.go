@@ -190,21 +190,21 @@ func (k *Kind) byAPIVersion(name string) *Version {
 }
 
 // Identity implements cache.Renderer. It identifies the views of this version.
-func (v *Version) Identity() *meta.RendererID { return &v.identity }
+func (v *Version) Identity() *RendererID { return &v.identity }
 
 // Waits implements cache.Waiter: Render may wait for a webhook.
 func (v *Version) Waits() bool { return v.Kind.Conversion != nil }
 
 // Render returns the view of stored bytes. It implements cache.Renderer.
-func (v *Version) Render(raw []byte, rev int64) (*meta.View, error) {
+func (v *Version) Render(raw []byte, rev int64) (*View, error) {
 	if v.Kind.Conversion != nil {
-		return v.Kind.rendering.do(v, raw, func() (*meta.View, error) { return v.render(raw, rev) })
+		return v.Kind.rendering.do(v, raw, func() (*View, error) { return v.render(raw, rev) })
 	}
 	return v.render(raw, rev)
 }
 
 // render is Render without the merging of simultaneous calls.
-func (v *Version) render(raw []byte, rev int64) (*meta.View, error) {
+func (v *Version) render(raw []byte, rev int64) (*View, error) {
 	d := jsondoc.Get()
 	defer d.Release()
 	if err := v.Load(d, raw, rev); err != nil {
@@ -214,9 +214,9 @@ func (v *Version) render(raw []byte, rev int64) (*meta.View, error) {
 }
 
 // view returns the view of an object. size is an estimate of the length of its JSON in bytes.
-func (v *Version) view(d *jsondoc.Doc, size int) *meta.View {
+func (v *Version) view(d *jsondoc.Doc, size int) *View {
 	root := d.Root()
-	view := &meta.View{
+	view := &View{
 		JSON:   v.AppendJSON(make([]byte, 0, size+40), d),
 		Labels: labelsOf(root.At("metadata", "labels")),
 	}
@@ -250,7 +250,7 @@ func labelsOf(labels jsondoc.Value) meta.Labels {
 }
 
 // setFields stores the values of selectable fields in the view.
-func (v *Version) setFields(view *meta.View, root jsondoc.Value) {
+func (v *Version) setFields(view *View, root jsondoc.Value) {
 	var held int
 	view.Fields, held = fieldsOf(v.SelectableFields, root)
 	view.FieldKiB = uint16(min(held>>10, math.MaxUint16))

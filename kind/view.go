@@ -7,18 +7,24 @@ import (
 
 // This file makes views of objects that have just been written, without parsing their bytes again.
 
+// A View is an object in a version, as clients read it: its JSON, and what selectors and lists need of it.
+type View = meta.View
+
+// A RendererID identifies what makes views. Views that different renderers made are kept apart.
+type RendererID = meta.RendererID
+
 // ViewOf returns the same view as Render, for an object that was just stored in this version. d is
 // the object and text its JSON, both with the resource version. before is the view of the replaced
 // object, or nil; its labels and fields are shared if they did not change.
-func (v *Version) ViewOf(d *jsondoc.Doc, text []byte, before *meta.View) *meta.View {
+func (v *Version) ViewOf(d *jsondoc.Doc, text []byte, before *View) *View {
 	root := d.Root()
 	labels := root.At("metadata", "labels")
 	if before == nil {
-		view := &meta.View{JSON: text, Labels: labelsOf(labels)}
+		view := &View{JSON: text, Labels: labelsOf(labels)}
 		v.setFields(view, root)
 		return view
 	}
-	view := &meta.View{JSON: text, Labels: before.Labels, Fields: before.Fields, FieldKiB: before.FieldKiB}
+	view := &View{JSON: text, Labels: before.Labels, Fields: before.Fields, FieldKiB: before.FieldKiB}
 	if !sameLabels(before.Labels, labels) {
 		view.Labels = labelsOf(labels)
 	}

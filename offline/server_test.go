@@ -325,7 +325,7 @@ func TestReviews(t *testing.T) {
 		`{apiVersion: authorization.k8s.io/v1, kind: SelfSubjectRulesReview, spec: {}}`:                                                                                                      "no namespace on request",
 		`{apiVersion: authentication.k8s.io/v1, kind: TokenReview, spec: {}}`:                                                                                                                "token is required",
 		`{apiVersion: authentication.k8s.io/v1, kind: SelfSubjectReview}`:                                                                                                                    "",
-		`{apiVersion: v1, kind: Binding, metadata: {name: p}, target: {name: node-1}}`:                                                                                                       "without the server",
+		`{apiVersion: v1, kind: Binding, metadata: {name: p}, target: {name: node-1}}`:                                                                                                       "cannot be checked offline",
 	} {
 		a, err := s.Do(t.Context(), &offline.Request{Object: &manifest.Split("review", []byte(text))[0]})
 		switch {

@@ -216,7 +216,7 @@ func (s *Server) openKeys() (*serviceaccount.Keys, time.Duration, error) {
 		return keys, c.MaxTokenExpiration, err
 	}
 	if s.config.TokenSigner == nil {
-		return nil, 0, errors.New("--service-account-signing-endpoint: Config.TokenSigner is nil; set it to externalsigner.Dial, of package authn/externalsigner")
+		return nil, 0, errors.New("--service-account-signing-endpoint: Config.TokenSigner is nil; etcd.Use, of package server/etcd, sets it")
 	}
 	signer, err := s.config.TokenSigner(context.Background(), c.SigningEndpoint, s.logger)
 	if err != nil {

@@ -10,15 +10,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
-// A server in this process, with its data in memory. With Database: etcd.Database{} and a DataDir in
+// A server in this process, with its data in memory. With Database: etcd.Database{} (package server/etcd) and a DataDir in
 // place of the Store, the data is on disk.
 func ExampleNew() {
 	ctx, stop := context.WithCancel(context.Background())
 	s, err := server.New(ctx, server.Config{
-		Store:      mem.New(mem.Options{}),
+		Store:      server.InMemory(),
 		SecurePort: -1, // any free port
 		Logger:     slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})

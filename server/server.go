@@ -35,10 +35,8 @@ import (
 	"github.com/keelson-io/keelson/allocator"
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/api/stream"
-	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authn/jwt"
-	"github.com/keelson-io/keelson/authn/serviceaccount"
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/definitions"
@@ -54,7 +52,6 @@ import (
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/encrypt"
 )
 
 // Defaults of Config.
@@ -88,13 +85,12 @@ type Config struct {
 	// their keys. With EncryptionReload it is read again when it changes.
 	EncryptionConfigFile string
 	EncryptionReload     bool
-	// KMS connects to KMS plugins that this file names; it is kms.Dial, of package store/encrypt/kms.
-	// Without it, such a file is refused: this package does not link gRPC.
-	KMS encrypt.Dial
+	// KMS connects to KMS plugins that this file names. Without it, such a file is refused: this package does not link gRPC.
+	// etcd.Use of package server/etcd sets it.
+	KMS DialKMS
 	// TokenSigner connects to the program that signs service account tokens, if
-	// Authentication.ServiceAccounts.SigningEndpoint names one; it is externalsigner.Dial, of package
-	// authn/externalsigner, which links gRPC.
-	TokenSigner serviceaccount.Dial
+	// Authentication.ServiceAccounts.SigningEndpoint names one. etcd.Use of package server/etcd sets it.
+	TokenSigner DialSigner
 
 	ClientCAFile  string // authorities of client certificates, in addition to the server's own
 	TLSCertFile   string // serving certificate, in place of one of the server's own authority
@@ -109,11 +105,11 @@ type Config struct {
 	// AuditPolicyFile is the file with the rules for requests that are recorded. Without it, none
 	// are.
 	AuditPolicyFile string
-	AuditLog        audit.LogConfig     // used if it has a Path
-	AuditWebhook    audit.WebhookConfig // used if it has a ConfigFile
+	AuditLog        AuditLog     // used if it has a Path
+	AuditWebhook    AuditWebhook // used if it has a ConfigFile
 
 	// Authorization configures the authorizers. The zero value means RBAC.
-	Authorization config.Flags
+	Authorization Authorization
 
 	// ReloadInterval is the time between checks of the files that are read again when they change, in
 	// addition to file system events; 0 means one minute.
@@ -155,9 +151,9 @@ type Config struct {
 	Logger *slog.Logger // slog.Default()
 
 	// Database opens the store, in DataDir or at EtcdServers. It is etcd.Database{}, of package
-	// store/etcd. Set either Database or Store: this package does not link etcd.
-	Database store.Database
-	Store    store.Store // in place of a Database, such as mem.New(mem.Options{}); the server closes it
+	// server/etcd: this package does not link etcd. Set either Database or Store.
+	Database Database
+	Store    Store // in place of a Database, such as InMemory(); the server closes it
 
 	// EventTTL is how long events are kept after their last write; 0 means one hour, a negative number
 	// no end.
@@ -303,7 +299,7 @@ func (s *Server) open(ctx context.Context) error {
 	case c.Store != nil:
 		s.opened = append(s.opened, c.Store)
 	case c.Database == nil:
-		return errors.New("server configuration: got neither a Database nor a Store; set Database: etcd.Database{} (package store/etcd) for data on disk, or Store: mem.New(mem.Options{}) (package store/mem) for data in memory")
+		return errors.New("server configuration: got neither a Database nor a Store; set Database: etcd.Database{} (package server/etcd) for data on disk, or Store: server.InMemory() for data in memory")
 	}
 	versions, err := readRuntimeConfig(c.RuntimeConfig)
 	if err != nil {

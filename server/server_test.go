@@ -425,7 +425,7 @@ func TestReadyLineIsLoggedOnce(t *testing.T) {
 // TestNoPlaceForData holds that a configuration without a place for the data is refused, with both places that there are.
 func TestNoPlaceForData(t *testing.T) {
 	_, err := New(t.Context(), Config{DataDir: t.TempDir(), SecurePort: -1})
-	for _, want := range []string{"etcd.Database{}", "mem.New("} {
+	for _, want := range []string{"etcd.Database{}", "server.InMemory()"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error that names %s", err, want)
 		}

@@ -32,8 +32,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // Server is a server that runs until its test ends.
@@ -66,9 +64,9 @@ func CRDs(paths ...string) Option {
 }
 
 // Database keeps the data in a database in a directory of the test, in place of memory:
-// Database(etcd.Database{}), of package store/etcd, is the embedded etcd. The server takes some
+// Database(etcd.Database{}), of package server/etcd, is the embedded etcd. The server takes some
 // hundredths of a second longer to start, and each write waits for the disk.
-func Database(db store.Database) Option {
+func Database(db server.Database) Option {
 	return func(o *options) { o.config.Database = db }
 }
 
@@ -102,7 +100,7 @@ func Start(t testing.TB, opts ...Option) *Server {
 	if o.config.Database != nil {
 		o.config.DataDir = t.TempDir()
 	} else {
-		o.config.Store = mem.New(mem.Options{})
+		o.config.Store = server.InMemory()
 	}
 	for _, change := range o.change {
 		change(&o.config)

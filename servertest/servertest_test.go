@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/keelson-io/keelson/server/etcd"
 	"github.com/keelson-io/keelson/servertest"
-	"github.com/keelson-io/keelson/store/etcd"
 )
 
 var widgets = schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "widgets"}

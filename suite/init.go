@@ -20,7 +20,7 @@ import (
 // Init returns the text of a suite for a definition, which is in the file crd relative to the suite.
 // It has two cases for each rule of each served version, and a comment for each witness that was not
 // found. All cases pass. It calls step, unless that is nil, after each rule. The context ends it.
-func Init(ctx context.Context, def *apiextv1.CustomResourceDefinition, crd string, o witness.Options, step func()) ([]byte, error) {
+func Init(ctx context.Context, def *apiextv1.CustomResourceDefinition, crd string, o InitOptions, step func()) ([]byte, error) {
 	text, err := json.Marshal(def)
 	if err != nil {
 		return nil, err

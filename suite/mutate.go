@@ -37,7 +37,7 @@ type Mutations struct {
 	Detected int `json:"detected"` // a case fails
 	Invalid  int `json:"invalid"`  // the server refuses the changed definition
 	// Undetected are the changes that no case detects, in the order of the definitions.
-	Undetected []coverage.Change `json:"undetected"`
+	Undetected []Change `json:"undetected"`
 }
 
 // Percent returns the share of the changes that are detected, without those that are invalid; 100 if

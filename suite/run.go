@@ -49,7 +49,7 @@ func (s *Suite) Run(ctx context.Context, choose func(*Case) bool) []Result {
 type RunOptions struct {
 	Choose func(*Case) bool // selects the cases; nil selects all
 	// Coverage, if not nil, collects what the cases reach.
-	Coverage *coverage.Recorder
+	Coverage *Recorder
 	// Done, if not nil, is called after each case.
 	Done func()
 	// Until, if not nil, ends the run behind the first result for which it returns true.

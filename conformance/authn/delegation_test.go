@@ -31,7 +31,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/store/etcd"
+	"github.com/keelson-io/keelson/server/etcd"
 )
 
 // This file is another API server, which lets Keelson authenticate its requests: with upstream's options for it, which read the config

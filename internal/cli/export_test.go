@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-io/keelson/internal/testkit"
+	"github.com/keelson-io/keelson/server/etcd"
 	"github.com/keelson-io/keelson/servertest"
-	"github.com/keelson-io/keelson/store/etcd"
 )
 
 const widgetCRD = `

@@ -11,10 +11,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/keelson-io/keelson/authn/externalsigner"
 	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/store/encrypt/kms"
-	"github.com/keelson-io/keelson/store/etcd"
+	"github.com/keelson-io/keelson/server/etcd"
 )
 
 // This file starts the server of "serve" and prints what a new user does next.
@@ -26,7 +24,7 @@ func serve(ctx context.Context, c server.Config, out io.Writer, hints bool) erro
 	if len(c.EtcdServers) == 0 {
 		spareProcessor()
 	}
-	c.Database, c.KMS, c.TokenSigner = etcd.Database{}, kms.Dial, externalsigner.Dial
+	etcd.Use(&c)
 	s, err := server.New(ctx, c)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w: is another server running? %s", err, otherPort(c.BindAddress, c.SecurePort))

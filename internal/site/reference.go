@@ -19,7 +19,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/cli"
 	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/store/etcd"
+	"github.com/keelson-io/keelson/server/etcd"
 )
 
 // This file writes the reference from the code: the pages of the commands, and the metrics.

@@ -86,7 +86,7 @@ func newPlugin(ctx context.Context, c *KMSConfiguration, o PluginOptions) (*plug
 		return nil, fmt.Errorf("could not configure KMSv2-Plugin's probe %q, error: %w", c.Name, err)
 	}
 	if o.Dial == nil {
-		return nil, fmt.Errorf("could not configure KMSv2-Plugin %q: this program has no client for KMS plugins; set server.Config.KMS to kms.Dial (package store/encrypt/kms)", c.Name)
+		return nil, fmt.Errorf("could not configure KMSv2-Plugin %q: this program has no client for KMS plugins: server.Config.KMS is nil; etcd.Use, of package server/etcd, sets it", c.Name)
 	}
 	client, err := o.Dial(u.Path)
 	if err != nil {

@@ -126,7 +126,7 @@ func TestWithoutClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := encrypt.NewRules(t.Context(), c, encrypt.PluginOptions{}); err == nil || !strings.Contains(err.Error(), "kms.Dial") {
-		t.Errorf("got %v, want an error that names kms.Dial", err)
+	if _, err := encrypt.NewRules(t.Context(), c, encrypt.PluginOptions{}); err == nil || !strings.Contains(err.Error(), "etcd.Use") {
+		t.Errorf("got %v, want an error that names etcd.Use", err)
 	}
 }
