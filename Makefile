@@ -7,10 +7,10 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Packages where goroutines share memory: they are tested under the race detector, and only there. It makes everything many times
 # slower, so it is not used where everything happens in one goroutine, nor for the tests named TestHeavy, which work on large inputs.
-RACE := ./store/... ./cache/... ./kind ./crd ./api/... ./objects ./apply ./authn ./controller/... ./admission/... ./audit ./internal/reloads \
-	./authz ./authz/feed ./authz/node ./authz/reload
+RACE := ./internal/store/... ./internal/cache/... ./kind ./crd ./internal/api/... ./internal/objects ./internal/apply ./internal/authn ./internal/controller/... ./internal/admission/... ./internal/audit ./internal/reloads \
+	./authz ./internal/authz/feed ./internal/authz/node ./internal/authz/reload
 # Packages of these with tests named TestHeavy.
-HEAVY := ./admission/policy ./api ./api/table ./apply ./crd
+HEAVY := ./internal/admission/policy ./internal/api ./internal/api/table ./internal/apply ./crd
 # Fuzz targets run this long each.
 FUZZTIME ?= 30s
 # Random expressions beside cel-go: how many cases in place of a time, and where they begin.
@@ -100,7 +100,7 @@ unit: ## tests of the packages, but for those that "make race" runs, and for the
 	cd release && $(GO) vet . && $(GO) test .
 
 # Packages with fast paths, and end-to-end tests that write and read through most of them.
-PLAIN     := ./cel/... ./schema ./apply ./crd ./api ./authz/match
+PLAIN     := ./cel/... ./schema ./internal/apply ./crd ./internal/api ./internal/authz/match
 PLAIN_E2E := TestApplyTakesOverWhatClientSideApplySet|TestKubectlVerbs|TestCompat|TestChangingSchemas|TestBetaDefinitions|TestWebhooks
 .PHONY: plain
 plain: ## tests of the packages with fast paths, and some end-to-end tests, with all fast paths switched off (docs/fastpaths.md)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
-	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/internal/status"
 )
 
 // This file has the attributes of a request on which a decision may depend.

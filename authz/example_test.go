@@ -9,13 +9,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/authz/config"
-	"github.com/keelson-io/keelson/authz/node"
-	"github.com/keelson-io/keelson/authz/rbac"
-	"github.com/keelson-io/keelson/authz/reload"
-	"github.com/keelson-io/keelson/authz/webhook"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/authz/config"
+	"github.com/keelson-io/keelson/internal/authz/node"
+	"github.com/keelson-io/keelson/internal/authz/rbac"
+	"github.com/keelson-io/keelson/internal/authz/reload"
+	"github.com/keelson-io/keelson/internal/authz/webhook"
 )
 
 // What "keelson authz check" does: the chain of a configuration decides about a request, by roles and

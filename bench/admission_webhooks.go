@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/keelson-io/keelson/admission"
-	"github.com/keelson-io/keelson/admission/webhook"
 	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/internal/admission"
+	"github.com/keelson-io/keelson/internal/admission/webhook"
 )
 
 // webhookRows are requests past configurations of either type that are for another resource, through both phases.

@@ -22,9 +22,9 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/internal/authz/config"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // What is wanted: a share of a request's time, and microseconds.

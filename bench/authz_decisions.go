@@ -19,11 +19,11 @@ import (
 	rbacregistry "k8s.io/kubernetes/pkg/registry/rbac/validation"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
-	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/authz/match"
-	ourrbac "github.com/keelson-io/keelson/authz/rbac"
-	"github.com/keelson-io/keelson/authz/webhook"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/authz/match"
+	ourrbac "github.com/keelson-io/keelson/internal/authz/rbac"
+	"github.com/keelson-io/keelson/internal/authz/webhook"
 )
 
 // decision is one question, for both sides; each function answers it once.

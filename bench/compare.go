@@ -173,7 +173,7 @@ func (c *comparison) setFastPaths(side int) {
 }
 
 // formerFolders are the folders that packages had before they moved.
-var formerFolders = map[string]string{"builtin": "kind/builtin", "crd": "kind", "jsondoc": "doc"}
+var formerFolders = map[string]string{"internal/builtin": "builtin", "internal/api": "api"}
 
 // folder returns the folder of a package on a side, "" if the side has no such package.
 func (c *comparison) folder(side int, pkg string) string {

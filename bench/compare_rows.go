@@ -97,11 +97,11 @@ func everyEngineRow() []engineRow {
 		{"engine: rules of a route", "schema", "BenchmarkHTTPRoute/rules", "^BenchmarkHTTPRoute$/^rules$", 50000},
 		{"engine: compile a schema with its rules", "schema", "BenchmarkCompile/schema_and_rules", "^BenchmarkCompile$/^schema_and_rules$", 30},
 		{"engine: compile a definition", "crd", "BenchmarkDefinition/compile", "^BenchmarkDefinition$/^compile$", 20000},
-		{"engine: decode a Deployment", "builtin", "BenchmarkDecode/Deployment", "^BenchmarkDecode$/^Deployment$", 5000},
+		{"engine: decode a Deployment", "internal/builtin", "BenchmarkDecode/Deployment", "^BenchmarkDecode$/^Deployment$", 5000},
 		{"engine: parse JSON", "jsondoc", "BenchmarkParse", "^BenchmarkParse$", 100000},
-		{"engine: get in the handler", "api", "BenchmarkGet", "^BenchmarkGet$", 20000},
-		{"engine: patch in the handler", "api", "BenchmarkPatch", "^BenchmarkPatch$", 2000},
-		{"engine: apply in the handler", "api", "BenchmarkApply", "^BenchmarkApply$", 1000},
+		{"engine: get in the handler", "internal/api", "BenchmarkGet", "^BenchmarkGet$", 20000},
+		{"engine: patch in the handler", "internal/api", "BenchmarkPatch", "^BenchmarkPatch$", 2000},
+		{"engine: apply in the handler", "internal/api", "BenchmarkApply", "^BenchmarkApply$", 1000},
 	} {
 		for _, unit := range []string{"ns/op", "allocs/op"} {
 			name := b.what

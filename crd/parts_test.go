@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/keelson-io/keelson/internal/meta"
 	"github.com/keelson-io/keelson/jsondoc"
-	"github.com/keelson-io/keelson/meta"
 )
 
 // This file compares what is done with definitions apart from their schemas, and

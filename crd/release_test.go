@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/meta"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kubernetes"
-	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
 )
 

@@ -28,7 +28,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/internal/authz/config"
 	"github.com/keelson-io/keelson/internal/cli"
 	"github.com/keelson-io/keelson/internal/testdir"
 	"github.com/keelson-io/keelson/server"

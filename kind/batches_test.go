@@ -8,8 +8,8 @@ import (
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/keelson-io/keelson/internal/meta"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/meta"
 )
 
 // batches is a conversion webhook that remembers how much it got in each call.

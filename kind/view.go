@@ -1,8 +1,8 @@
 package kind
 
 import (
+	"github.com/keelson-io/keelson/internal/meta"
 	"github.com/keelson-io/keelson/jsondoc"
-	"github.com/keelson-io/keelson/meta"
 )
 
 // This file makes views of objects that have just been written, without parsing their bytes again.

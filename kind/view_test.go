@@ -5,8 +5,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/keelson-io/keelson/internal/meta"
 	"github.com/keelson-io/keelson/jsondoc"
-	"github.com/keelson-io/keelson/meta"
 )
 
 // This file tests views that share what a change left as it was.

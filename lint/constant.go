@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/internal/admission"
 )
 
 // This file finds expressions with a constant result. It evaluates them with all inputs unknown

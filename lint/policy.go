@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/builtin"
+	"github.com/keelson-io/keelson/internal/meta"
 	"github.com/keelson-io/keelson/internal/yamljson"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/kubernetes"
-	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
 )
 

@@ -10,10 +10,10 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/admission"
-	"github.com/keelson-io/keelson/admission/conditions"
-	"github.com/keelson-io/keelson/admission/match"
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/internal/admission"
+	"github.com/keelson-io/keelson/internal/admission/conditions"
+	"github.com/keelson-io/keelson/internal/admission/match"
 	"github.com/keelson-io/keelson/kind"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/keelson-io/keelson/admission/typecheck"
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/internal/admission/typecheck"
 	"github.com/keelson-io/keelson/kind"
 )
 

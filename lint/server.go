@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/meta"
 	"github.com/keelson-io/keelson/internal/nearest"
 	"github.com/keelson-io/keelson/internal/source"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/kubernetes"
-	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
 )
 

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/status"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/status"
 )
 
 // This file loads objects that decide about others.

@@ -35,8 +35,8 @@ import (
 
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/nearest"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // Server answers requests. It is safe for concurrent use: requests that need no other objects than those

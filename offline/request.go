@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/store"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
-	"github.com/keelson-io/keelson/store"
 )
 
 // This file prepares requests.

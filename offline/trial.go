@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/keelson-io/keelson/internal/meta"
+	"github.com/keelson-io/keelson/internal/store"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/meta"
-	"github.com/keelson-io/keelson/store"
 )
 
 // This file has a store that is restored after each request.

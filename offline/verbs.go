@@ -12,15 +12,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/api/review"
-	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/internal/api/review"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/meta"
+	"github.com/keelson-io/keelson/internal/objects"
+	"github.com/keelson-io/keelson/internal/status"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/meta"
-	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/schema"
-	"github.com/keelson-io/keelson/status"
 )
 
 // This file makes requests: by the verbs that a server calls for a client.

@@ -31,7 +31,7 @@ func (r *release) compile(work string) (map[target]string, error) {
 		}
 		fmt.Fprintf(os.Stderr, "compiling for %s/%s\n", t.os, t.arch)
 		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", binary,
-			"-ldflags=-s -w -buildid= -X github.com/keelson-io/keelson/api/program.release=v"+r.version, program)
+			"-ldflags=-s -w -buildid= -X github.com/keelson-io/keelson/internal/api/program.release=v"+r.version, program)
 		cmd.Dir = r.root
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=")
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/audit"
-	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/internal/audit"
+	"github.com/keelson-io/keelson/internal/authz/config"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testaccess"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 var update = flag.Bool("update", false, "write the table of verbs and subresources into docs/security.md")

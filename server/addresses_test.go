@@ -14,10 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
-	"github.com/keelson-io/keelson/controller/servicecidr"
-	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/etcd"
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/controller/servicecidr"
+	"github.com/keelson-io/keelson/internal/store"
+	"github.com/keelson-io/keelson/internal/store/etcd"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file tests what services get; that they get it as kube-apiserver gives it is

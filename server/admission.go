@@ -3,14 +3,14 @@ package server
 import (
 	"context"
 
-	"github.com/keelson-io/keelson/admission"
-	"github.com/keelson-io/keelson/admission/plugins"
-	"github.com/keelson-io/keelson/admission/policy"
-	"github.com/keelson-io/keelson/admission/webhook"
 	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/internal/admission"
+	"github.com/keelson-io/keelson/internal/admission/plugins"
+	"github.com/keelson-io/keelson/internal/admission/policy"
+	"github.com/keelson-io/keelson/internal/admission/webhook"
+	"github.com/keelson-io/keelson/internal/meta"
+	"github.com/keelson-io/keelson/internal/objects"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/meta"
-	"github.com/keelson-io/keelson/objects"
 )
 
 // This file is the admission of this server: its plugins, with webhooks.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file switches admission steps on and off, and tries those that do not

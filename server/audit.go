@@ -1,7 +1,7 @@
 package server
 
 import (
-	"github.com/keelson-io/keelson/audit"
+	"github.com/keelson-io/keelson/internal/audit"
 )
 
 // This file opens the audit log.

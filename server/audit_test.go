@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keelson-io/keelson/audit"
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/audit"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file reads what a server has recorded.

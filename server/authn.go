@@ -15,14 +15,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/api"
-	"github.com/keelson-io/keelson/authn"
-	"github.com/keelson-io/keelson/authn/bootstrap"
-	"github.com/keelson-io/keelson/authn/serviceaccount"
-	"github.com/keelson-io/keelson/authn/webhook"
-	"github.com/keelson-io/keelson/controller/systemmaps"
-	"github.com/keelson-io/keelson/controller/token"
-	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/internal/api"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/authn/bootstrap"
+	"github.com/keelson-io/keelson/internal/authn/serviceaccount"
+	"github.com/keelson-io/keelson/internal/authn/webhook"
+	"github.com/keelson-io/keelson/internal/controller/systemmaps"
+	"github.com/keelson-io/keelson/internal/controller/token"
+	"github.com/keelson-io/keelson/internal/status"
 )
 
 // This file builds the authenticators: client certificates, proxies, tokens.

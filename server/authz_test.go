@@ -15,9 +15,9 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/internal/authz/config"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testkit"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file asks whole servers who may do what: over HTTP, with chains of

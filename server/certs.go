@@ -21,7 +21,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/internal/authn"
 )
 
 // This file creates the server's own certificates: an authority, and certificates for serving and

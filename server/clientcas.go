@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/internal/authn"
 	"github.com/keelson-io/keelson/internal/reloads"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/internal/api/admit"
 )
 
 // This file tracks one connection: its user, the bytes of a header that has not arrived completely,

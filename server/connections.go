@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/internal/api/admit"
 )
 
 // This file limits connections, so that no client gets all of them. Each connection uses one of the

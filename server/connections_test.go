@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/internal/api/admit"
 	"github.com/keelson-io/keelson/internal/memory"
 	"github.com/keelson-io/keelson/internal/testkit"
 )

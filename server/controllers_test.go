@@ -11,9 +11,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/controller/gc"
+	"github.com/keelson-io/keelson/internal/controller/gc"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testkit"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file looks at what controllers write, and whose name they write in.

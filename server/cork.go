@@ -6,8 +6,8 @@ import (
 	"net"
 	"sync"
 
-	"github.com/keelson-io/keelson/api/admit"
-	"github.com/keelson-io/keelson/api/stream"
+	"github.com/keelson-io/keelson/internal/api/admit"
+	"github.com/keelson-io/keelson/internal/api/stream"
 	"github.com/keelson-io/keelson/internal/poison"
 )
 

@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/internal/api"
 	"github.com/keelson-io/keelson/internal/reloads"
-	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/format"
+	"github.com/keelson-io/keelson/internal/store"
+	"github.com/keelson-io/keelson/internal/store/format"
 )
 
 // This file manages the data directory: who may use it, the store in it, and the advice when

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file drops versions of definitions in which objects are still stored.

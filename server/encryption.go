@@ -10,13 +10,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/api/health"
-	"github.com/keelson-io/keelson/builtin"
+	"github.com/keelson-io/keelson/internal/api/health"
+	"github.com/keelson-io/keelson/internal/builtin"
 	"github.com/keelson-io/keelson/internal/reloads"
+	"github.com/keelson-io/keelson/internal/store"
+	"github.com/keelson-io/keelson/internal/store/encrypt"
 	"github.com/keelson-io/keelson/internal/watchfile"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/encrypt"
 )
 
 // This file encrypts what is stored, by the file of --encryption-provider-config.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file holds the metrics of validation and conversion.

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/keelson-io/keelson/internal/store"
+	"github.com/keelson-io/keelson/internal/store/etcd"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testcerts"
-	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/etcd"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file changes the authorities of an etcd cluster under a running server.

@@ -10,9 +10,9 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/keelson-io/keelson/authn/externalsigner"
+	"github.com/keelson-io/keelson/internal/authn/externalsigner"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testsigner"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file tests service account tokens that another program signs.

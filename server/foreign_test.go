@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file opens stores that a kube-apiserver has written.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testcrds"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file enforces the policy that the Gateway API publishes with its definitions: they cannot be

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testkit"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // goroutines returns the stacks of all goroutines with code of this module but the caller's, by

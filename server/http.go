@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/keelson-io/keelson/api/admit"
+	"github.com/keelson-io/keelson/internal/api/admit"
 )
 
 // This file has the HTTP server: TLS 1.2 or newer, HTTP/1.1 and HTTP/2.

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file reads what the server says first on a connection of HTTP/2 (RFC 9113).

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file tests what the server says in the TLS handshake.

@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/authn"
-	"github.com/keelson-io/keelson/authn/jwt"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/authn/jwt"
 	"github.com/keelson-io/keelson/internal/reloads"
 )
 

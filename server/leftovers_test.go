@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/etcd"
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store"
+	"github.com/keelson-io/keelson/internal/store/etcd"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file tests what becomes of addresses and ports that were reserved for a service that was not

@@ -6,13 +6,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/audit"
-	"github.com/keelson-io/keelson/authz/node"
-	"github.com/keelson-io/keelson/authz/rbac"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/audit"
+	"github.com/keelson-io/keelson/internal/authz/node"
+	"github.com/keelson-io/keelson/internal/authz/rbac"
 	"github.com/keelson-io/keelson/internal/memory"
+	"github.com/keelson-io/keelson/internal/store"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/store"
 )
 
 // This file describes the parts of the server to the memory governor, and what it can free.

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/authz/config"
-	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/authz/config"
+	"github.com/keelson-io/keelson/internal/builtin"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // TestMemoryOfKinds: each kind of which more is kept than what is stored is served under the name that memoryOf has for it, and counts more.

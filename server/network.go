@@ -8,8 +8,8 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/keelson-io/keelson/allocator"
-	"github.com/keelson-io/keelson/controller/service"
+	"github.com/keelson-io/keelson/internal/allocator"
+	"github.com/keelson-io/keelson/internal/controller/service"
 )
 
 // This file determines how pods find the server: by the Service default/kubernetes and its

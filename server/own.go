@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/audit"
-	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/authz/rbac"
-	"github.com/keelson-io/keelson/controller/roles"
-	"github.com/keelson-io/keelson/objects"
-	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/internal/audit"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/authz/rbac"
+	"github.com/keelson-io/keelson/internal/controller/roles"
+	"github.com/keelson-io/keelson/internal/objects"
+	"github.com/keelson-io/keelson/internal/status"
 )
 
 // This file is who the server's own parts are, what they may do, and what is recorded of it.

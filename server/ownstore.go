@@ -7,13 +7,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/audit"
+	"github.com/keelson-io/keelson/internal/objects"
+	"github.com/keelson-io/keelson/internal/status"
+	"github.com/keelson-io/keelson/internal/store"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/objects"
-	"github.com/keelson-io/keelson/status"
-	"github.com/keelson-io/keelson/store"
 )
 
 // This file records what parts of the server write to the store without the verbs.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file tries the admission plugins for pods and other built-in kinds through the API.

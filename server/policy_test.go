@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testkit"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file enforces admission policies over HTTP.

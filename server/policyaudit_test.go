@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/audit"
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/audit"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file holds what policies leave behind: audit annotations and metrics; and

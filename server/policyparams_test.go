@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file decides by parameters that change, says why in expressions, and

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file refuses requests over HTTP/2 whose bodies are still on their way.

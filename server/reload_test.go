@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keelson-io/keelson/authz/config"
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/authz/config"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file changes files of a server where no event tells of it: behind a link, in a folder that

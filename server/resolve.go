@@ -8,8 +8,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/admission/lookup"
-	"github.com/keelson-io/keelson/networking"
+	"github.com/keelson-io/keelson/internal/admission/lookup"
+	"github.com/keelson-io/keelson/internal/networking"
 )
 
 // This file finds the services that webhooks are behind.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testkit"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file asks who somebody is and what they may do, and tries to get in with

@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/builtin"
 	"github.com/keelson-io/keelson/kind"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // TestRuntimeConfig holds that --runtime-config asks for what is served, or stops the start.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/audit"
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/audit"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // TestTokensAreNotLogged sends tokens in every place where the server looks for one. Neither its

@@ -21,10 +21,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/keelson-io/keelson/controller/ensure"
+	"github.com/keelson-io/keelson/internal/controller/ensure"
+	"github.com/keelson-io/keelson/internal/store/etcd"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testkit"
-	"github.com/keelson-io/keelson/store/etcd"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file starts and stops whole servers.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/controller/trust"
-	"github.com/keelson-io/keelson/store/etcd"
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/controller/trust"
+	"github.com/keelson-io/keelson/internal/store/etcd"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file looks at the service that stands for the server.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/keelson-io/keelson/admission/manifests"
-	"github.com/keelson-io/keelson/admission/plugins"
+	"github.com/keelson-io/keelson/internal/admission/manifests"
+	"github.com/keelson-io/keelson/internal/admission/plugins"
 	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/webhook"
 	"github.com/keelson-io/keelson/kind"

@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/keelson-io/keelson/admission/plugins"
+	"github.com/keelson-io/keelson/internal/admission/plugins"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testkit"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file tests admission configuration that comes from files.

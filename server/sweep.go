@@ -9,10 +9,10 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/keelson-io/keelson/admission"
-	"github.com/keelson-io/keelson/admission/policy"
-	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/conversion"
+	"github.com/keelson-io/keelson/internal/admission"
+	"github.com/keelson-io/keelson/internal/admission/policy"
+	"github.com/keelson-io/keelson/internal/cache"
+	"github.com/keelson-io/keelson/internal/conversion"
 )
 
 // This file drops the metrics of what has been deleted: definitions, webhooks and policies.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // TestTLS connects with what the configuration allows and with what it does not.

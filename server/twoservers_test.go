@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file runs two servers in one process.

@@ -1,13 +1,13 @@
 package server
 
 import (
-	"github.com/keelson-io/keelson/api/program"
-	"github.com/keelson-io/keelson/audit"
-	"github.com/keelson-io/keelson/authn/serviceaccount"
-	"github.com/keelson-io/keelson/authz/config"
-	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/encrypt"
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/api/program"
+	"github.com/keelson-io/keelson/internal/audit"
+	"github.com/keelson-io/keelson/internal/authn/serviceaccount"
+	"github.com/keelson-io/keelson/internal/authz/config"
+	"github.com/keelson-io/keelson/internal/store"
+	"github.com/keelson-io/keelson/internal/store/encrypt"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file names the types of a Config that other packages define.

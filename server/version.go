@@ -1,6 +1,6 @@
 package server
 
-import "github.com/keelson-io/keelson/api/program"
+import "github.com/keelson-io/keelson/internal/api/program"
 
 // This file has the version of the program.
 

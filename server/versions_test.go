@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // This file holds what becomes of objects when the versions of their definition change: which one

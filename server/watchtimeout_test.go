@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // TestMinRequestTimeout holds that a watch that names no duration ends after the configured one,

@@ -17,8 +17,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testcerts"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file lets webhooks of its own take part in admission, for the tests of

@@ -11,7 +11,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	kyaml "sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/witness"
+	"github.com/keelson-io/keelson/internal/witness"
 )
 
 // This file writes a first suite for a definition: the smallest accepted and the smallest refused

@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/coverage"
+	"github.com/keelson-io/keelson/internal/coverage"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/offline"

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/keelson-io/keelson/coverage"
+	"github.com/keelson-io/keelson/internal/coverage"
 )
 
 // This file changes definitions, and finds out which changes no case detects.

@@ -12,7 +12,7 @@ import (
 
 	kyaml "sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/coverage"
+	"github.com/keelson-io/keelson/internal/coverage"
 	"github.com/keelson-io/keelson/offline"
 	"github.com/keelson-io/keelson/schema"
 )

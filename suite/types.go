@@ -1,8 +1,8 @@
 package suite
 
 import (
-	"github.com/keelson-io/keelson/coverage"
-	"github.com/keelson-io/keelson/witness"
+	"github.com/keelson-io/keelson/internal/coverage"
+	"github.com/keelson-io/keelson/internal/witness"
 )
 
 // This file names the types that other packages define.

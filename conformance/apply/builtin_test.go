@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/keelson-io/keelson/apply"
-	"github.com/keelson-io/keelson/builtin"
+	"github.com/keelson-io/keelson/internal/apply"
+	"github.com/keelson-io/keelson/internal/builtin"
 	"github.com/keelson-io/keelson/kind"
 )
 

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/internal/apply"
 )
 
 // This file runs writes that random sequences seldom make.

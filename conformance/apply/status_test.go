@@ -5,7 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/internal/status"
 )
 
 // This file reads our errors.

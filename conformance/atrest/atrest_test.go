@@ -19,10 +19,10 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 	kmsapi "k8s.io/kms/apis/v2"
 
-	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/encrypt"
-	"github.com/keelson-io/keelson/store/encrypt/kms"
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/internal/store"
+	"github.com/keelson-io/keelson/internal/store/encrypt"
+	"github.com/keelson-io/keelson/internal/store/encrypt/kms"
+	"github.com/keelson-io/keelson/internal/store/mem"
 )
 
 // plugin is a KMS plugin that encrypts nothing: formats are compared here.

@@ -28,8 +28,8 @@ import (
 	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
 	up "k8s.io/apiserver/plugin/pkg/authenticator/token/oidc"
 
-	"github.com/keelson-io/keelson/authn"
-	"github.com/keelson-io/keelson/authn/jwt"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/authn/jwt"
 )
 
 // This file makes users of generated claims, by generated mappings and rules, and compares them with upstream's: the whole user, or

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver/validation"
 	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
 
-	"github.com/keelson-io/keelson/authn/jwt"
+	"github.com/keelson-io/keelson/internal/authn/jwt"
 )
 
 // This file generates configurations, wrong in many ways, and compares what is

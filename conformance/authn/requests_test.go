@@ -40,14 +40,14 @@ import (
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 	"k8s.io/klog/v2"
 
-	"github.com/keelson-io/keelson/api"
-	"github.com/keelson-io/keelson/audit"
-	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/internal/api"
+	"github.com/keelson-io/keelson/internal/audit"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/cache"
+	"github.com/keelson-io/keelson/internal/objects"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/objects"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file sends generated requests through upstream's filters and through Keelson's handler: paths that are written oddly,

@@ -36,14 +36,14 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
-	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	ourabac "github.com/keelson-io/keelson/authz/abac"
-	"github.com/keelson-io/keelson/authz/config"
-	"github.com/keelson-io/keelson/authz/match"
-	ourrbac "github.com/keelson-io/keelson/authz/rbac"
-	"github.com/keelson-io/keelson/authz/webhook"
-	"github.com/keelson-io/keelson/controller/roles"
+	"github.com/keelson-io/keelson/internal/authn"
+	ourabac "github.com/keelson-io/keelson/internal/authz/abac"
+	"github.com/keelson-io/keelson/internal/authz/config"
+	"github.com/keelson-io/keelson/internal/authz/match"
+	ourrbac "github.com/keelson-io/keelson/internal/authz/rbac"
+	"github.com/keelson-io/keelson/internal/authz/webhook"
+	"github.com/keelson-io/keelson/internal/controller/roles"
 )
 
 func TestMain(m *testing.M) {

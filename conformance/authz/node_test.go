@@ -15,10 +15,10 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/node"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
-	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/authz/feed"
-	ournode "github.com/keelson-io/keelson/authz/node"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/authz/feed"
+	ournode "github.com/keelson-io/keelson/internal/authz/node"
 )
 
 // This file asks for nodes, while pods, volumes and attachments come and go.

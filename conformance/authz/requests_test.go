@@ -18,14 +18,14 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/keelson-io/keelson/api"
-	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/authz/webhook"
-	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/internal/api"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/authz/webhook"
+	"github.com/keelson-io/keelson/internal/cache"
+	"github.com/keelson-io/keelson/internal/objects"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/objects"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file is what requests are authorized by, and what chains make of their authorizers' opinions.

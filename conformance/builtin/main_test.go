@@ -24,9 +24,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keelson-io/keelson/internal/store/etcd"
 	"github.com/keelson-io/keelson/internal/testpeers"
 	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/store/etcd"
 )
 
 // This file starts both servers: Keelson in the test's process, kube-apiserver in a child process, which is this test's binary again.

@@ -15,7 +15,7 @@ import (
 	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 
-	"github.com/keelson-io/keelson/builtin"
+	"github.com/keelson-io/keelson/internal/builtin"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/builtin"
+	"github.com/keelson-io/keelson/internal/builtin"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -76,7 +76,7 @@ func compareFiles(t *testing.T, folder string) {
 			}
 			want, err := os.ReadFile(filepath.Join(pair[1], filepath.Base(path)))
 			if err != nil || string(got) != string(want) {
-				t.Errorf("%s: differs from what the generator makes: run go generate ./builtin (%v)", filepath.Base(path), err)
+				t.Errorf("%s: differs from what the generator makes: run go generate ./internal/builtin (%v)", filepath.Base(path), err)
 			}
 		}
 	}

@@ -1,7 +1,7 @@
-// Program definitions writes the files in builtin/definitions: the structure of the schemas of
+// Program definitions writes the files in internal/builtin/definitions: the structure of the schemas of
 // the built-in kinds. It runs upstream's generator of OpenAPI definitions over the Go types of the
 // module versions in conformance/go.mod, and prints the result without descriptions.
-// "go generate ./builtin" runs it. It is in this module because the product does not need the
+// "go generate ./internal/builtin" runs it. It is in this module because the product does not need the
 // generator.
 package main
 
@@ -13,7 +13,7 @@ import (
 )
 
 // target is the folder of the generated files.
-const target = "../../builtin/definitions"
+const target = "../../internal/builtin/definitions"
 
 // groups are the packages of k8s.io/api whose types are printed.
 var groups = []string{

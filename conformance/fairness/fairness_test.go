@@ -38,8 +38,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
-	"github.com/keelson-io/keelson/flow"
-	"github.com/keelson-io/keelson/flow/bootstrap"
+	"github.com/keelson-io/keelson/internal/flow"
+	"github.com/keelson-io/keelson/internal/flow/bootstrap"
 )
 
 func TestMain(m *testing.M) {

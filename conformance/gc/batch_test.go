@@ -20,11 +20,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/keelson-io/keelson/internal/store"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/servertest"
-	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file carries out many plans at once on two servers: one with upstream's collector, one with

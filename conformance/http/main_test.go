@@ -24,11 +24,11 @@ import (
 	upstream "k8s.io/apiextensions-apiserver/pkg/cmd/server"
 	"k8s.io/client-go/rest"
 
+	"github.com/keelson-io/keelson/internal/store/etcd"
 	"github.com/keelson-io/keelson/internal/testpeers"
 	"github.com/keelson-io/keelson/internal/testports"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/servertest"
-	"github.com/keelson-io/keelson/store/etcd"
 )
 
 // This file starts both servers: Keelson in the test's process, upstream and

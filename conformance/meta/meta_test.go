@@ -35,9 +35,9 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/klog/v2"
 
+	"github.com/keelson-io/keelson/internal/meta"
+	"github.com/keelson-io/keelson/internal/status"
 	"github.com/keelson-io/keelson/jsondoc"
-	"github.com/keelson-io/keelson/meta"
-	"github.com/keelson-io/keelson/status"
 )
 
 func TestMain(m *testing.M) {

@@ -19,7 +19,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/client-go/rest"
 
-	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/internal/authz/config"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/servertest"
 )

@@ -15,9 +15,9 @@ import (
 	"k8s.io/kube-openapi/pkg/handler"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-io/keelson/internal/openapi"
 	"github.com/keelson-io/keelson/internal/testcrds"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/openapi"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 

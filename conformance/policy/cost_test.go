@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
-	"github.com/keelson-io/keelson/admission/policy"
+	"github.com/keelson-io/keelson/internal/admission/policy"
 )
 
 // This file is what evaluations cost, on both sides.

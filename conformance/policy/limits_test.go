@@ -8,7 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/admission/policy"
+	"github.com/keelson-io/keelson/internal/admission/policy"
 )
 
 // This file compares what happens when expressions cost too much: each by

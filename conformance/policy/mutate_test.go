@@ -25,11 +25,11 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/apply"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/apply"
+	"github.com/keelson-io/keelson/internal/openapi"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/openapi"
 )
 
 // This file compares mutating policies.

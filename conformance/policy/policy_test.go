@@ -18,18 +18,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/admission"
-	"github.com/keelson-io/keelson/admission/policy"
-	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/admission"
+	"github.com/keelson-io/keelson/internal/admission/policy"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/cache"
+	"github.com/keelson-io/keelson/internal/meta"
+	"github.com/keelson-io/keelson/internal/status"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/internal/testkinds"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/meta"
-	"github.com/keelson-io/keelson/status"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file is our side, and holds the two against each other.

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"github.com/keelson-io/keelson/admission/typecheck"
+	"github.com/keelson-io/keelson/internal/admission/typecheck"
+	"github.com/keelson-io/keelson/internal/openapi"
 	"github.com/keelson-io/keelson/internal/testkinds"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/openapi"
 )
 
 // This file compares the checks of policies' types.

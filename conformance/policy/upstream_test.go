@@ -31,7 +31,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/keelson-io/keelson/admission/policy"
+	"github.com/keelson-io/keelson/internal/admission/policy"
 )
 
 // This file is upstream's side.

@@ -14,7 +14,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/keelson-io/keelson/internal/testcrds"
-	"github.com/keelson-io/keelson/witness"
+	"github.com/keelson-io/keelson/internal/witness"
 )
 
 // This file searches for the witnesses of all rules of the catalogue, and lets

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/keelson-io/keelson/coverage"
 	"github.com/keelson-io/keelson/internal/cli/command"
+	"github.com/keelson-io/keelson/internal/coverage"
 )
 
 // coverageOptions are the flags of test about coverage.

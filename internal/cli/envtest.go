@@ -17,10 +17,10 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 
-	"github.com/keelson-io/keelson/controller/service"
 	"github.com/keelson-io/keelson/internal/cli/command"
+	"github.com/keelson-io/keelson/internal/controller/service"
+	"github.com/keelson-io/keelson/internal/store/etcd"
 	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/store/etcd"
 )
 
 // This file makes the program act as kube-apiserver and etcd for controller-runtime's envtest, and

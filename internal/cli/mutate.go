@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keelson-io/keelson/coverage"
 	"github.com/keelson-io/keelson/internal/cli/command"
+	"github.com/keelson-io/keelson/internal/coverage"
 	"github.com/keelson-io/keelson/suite"
 )
 

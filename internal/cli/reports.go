@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/keelson-io/keelson/coverage"
 	"github.com/keelson-io/keelson/internal/cli/command"
+	"github.com/keelson-io/keelson/internal/coverage"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/lint"
 	"github.com/keelson-io/keelson/schema"

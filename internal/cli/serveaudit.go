@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/keelson-io/keelson/audit"
+	"github.com/keelson-io/keelson/internal/audit"
 	"github.com/keelson-io/keelson/server"
 )
 

@@ -18,13 +18,13 @@ import (
 	"github.com/keelson-io/keelson/internal/report"
 	"github.com/keelson-io/keelson/internal/settings"
 	"github.com/keelson-io/keelson/internal/source"
+	"github.com/keelson-io/keelson/internal/status"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/lint"
 	"github.com/keelson-io/keelson/offline"
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/status"
 )
 
 // verdict is the server's answer for one object.

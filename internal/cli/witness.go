@@ -19,9 +19,9 @@ import (
 
 	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/internal/witness"
 	"github.com/keelson-io/keelson/offline"
 	"github.com/keelson-io/keelson/suite"
-	"github.com/keelson-io/keelson/witness"
 )
 
 // witnessOptions are the flags of witness.

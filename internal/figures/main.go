@@ -113,7 +113,7 @@ func (f *folder) add(more *folder) {
 
 // forTests reports whether only tests, or this command, use a folder.
 func forTests(dir string) bool {
-	return strings.HasPrefix(dir, "internal/test") || dir == "store/storetest" || dir == "internal/figures"
+	return strings.HasPrefix(dir, "internal/test") || dir == "internal/store/storetest" || dir == "internal/figures"
 }
 
 // read counts the folders below root.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/builtin"
+	"github.com/keelson-io/keelson/internal/builtin"
 	"github.com/keelson-io/keelson/internal/mistype"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"

@@ -57,7 +57,7 @@ var documents = [][3]string{
 
 // formsPage returns the page of the JSON documents, from the Go types that are printed.
 func formsPage(root string) (string, error) {
-	t, err := parseTypes(root, "internal/cli", "internal/cli/snapshot", "internal/manifest", "coverage", "lint", "suite", "schema", "cel")
+	t, err := parseTypes(root, "internal/cli", "internal/cli/snapshot", "internal/manifest", "internal/coverage", "lint", "suite", "schema", "cel")
 	if err != nil {
 		return "", err
 	}

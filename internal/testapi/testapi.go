@@ -11,16 +11,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/admission"
-	"github.com/keelson-io/keelson/api"
-	"github.com/keelson-io/keelson/authn"
-	"github.com/keelson-io/keelson/builtin"
-	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/internal/admission"
+	"github.com/keelson-io/keelson/internal/api"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/builtin"
+	"github.com/keelson-io/keelson/internal/cache"
+	"github.com/keelson-io/keelson/internal/objects"
+	"github.com/keelson-io/keelson/internal/store"
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/objects"
-	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // API is the API of the built-in kinds. All requests are an administrator's.

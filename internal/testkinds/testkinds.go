@@ -7,8 +7,8 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/builtin"
 	"github.com/keelson-io/keelson/kind"
 )
 

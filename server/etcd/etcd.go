@@ -3,10 +3,10 @@
 package etcd
 
 import (
-	"github.com/keelson-io/keelson/authn/externalsigner"
+	"github.com/keelson-io/keelson/internal/authn/externalsigner"
+	"github.com/keelson-io/keelson/internal/store/encrypt/kms"
+	"github.com/keelson-io/keelson/internal/store/etcd"
 	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/store/encrypt/kms"
-	"github.com/keelson-io/keelson/store/etcd"
 )
 
 // Database stores data in an embedded etcd in [server.Config].DataDir or in the cluster at EtcdServers.

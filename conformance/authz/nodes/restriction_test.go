@@ -41,14 +41,14 @@ import (
 	"k8s.io/kubernetes/pkg/auth/nodeidentifier"
 	"k8s.io/kubernetes/plugin/pkg/admission/noderestriction"
 
-	ouradmission "github.com/keelson-io/keelson/admission"
-	ours "github.com/keelson-io/keelson/admission/noderestriction"
-	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/builtin"
+	ouradmission "github.com/keelson-io/keelson/internal/admission"
+	ours "github.com/keelson-io/keelson/internal/admission/noderestriction"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/builtin"
+	"github.com/keelson-io/keelson/internal/status"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/status"
 )
 
 // dice makes the same random choices every time.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/keelson-io/keelson/authz/config"
-	"github.com/keelson-io/keelson/authz/partial"
+	"github.com/keelson-io/keelson/internal/authz/config"
+	"github.com/keelson-io/keelson/internal/authz/partial"
 	"github.com/keelson-io/keelson/internal/cli/command"
 )
 

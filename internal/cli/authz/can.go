@@ -13,9 +13,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/builtin"
+	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/builtin"
 	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/nearest"

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/authz/partial"
-	"github.com/keelson-io/keelson/authz/reload"
+	"github.com/keelson-io/keelson/internal/authz/partial"
+	"github.com/keelson-io/keelson/internal/authz/reload"
 	"github.com/keelson-io/keelson/internal/cli/command"
 )
 

@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/internal/authn"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/servertest"

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/keelson-io/keelson/conversion/declared"
 	"github.com/keelson-io/keelson/internal/cli/command"
+	"github.com/keelson-io/keelson/internal/conversion/declared"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/offline"
 )

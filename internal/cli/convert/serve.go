@@ -18,7 +18,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/keelson-io/keelson/conversion/declared"
+	"github.com/keelson-io/keelson/internal/conversion/declared"
 	"github.com/keelson-io/keelson/internal/watchfile"
 )
 

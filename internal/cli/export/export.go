@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-io/keelson/internal/atrest"
 	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/manifest"
-	"github.com/keelson-io/keelson/store/encrypt"
-	"github.com/keelson-io/keelson/store/etcd"
+	"github.com/keelson-io/keelson/internal/store/encrypt"
+	"github.com/keelson-io/keelson/internal/store/etcd"
 )
 
 // options are the flags of export.

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/keelson-io/keelson/internal/cli/command"
+	"github.com/keelson-io/keelson/internal/store/etcd"
 	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/store/etcd"
 )
 
 // Command returns the command "snapshot".

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keelson-io/keelson/internal/cli/command"
-	"github.com/keelson-io/keelson/store/encrypt"
-	"github.com/keelson-io/keelson/store/etcd"
+	"github.com/keelson-io/keelson/internal/store/encrypt"
+	"github.com/keelson-io/keelson/internal/store/etcd"
 )
 
 // This file has the command "snapshot status".
