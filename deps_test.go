@@ -129,6 +129,7 @@ var arrows = map[string]string{
 	"internal/controller/systemmaps":  "internal/cache internal/controller/loop internal/controller/trust jsondoc kind internal/meta internal/store",
 	"internal/controller/token":       "internal/cache internal/controller/loop internal/controller/trust jsondoc kind internal/meta internal/store",
 	"server":                          "internal/admission internal/admission/lookup internal/admission/manifests internal/admission/plugins internal/admission/policy internal/admission/webhook internal/allocator internal/api internal/api/admit internal/api/health internal/api/program internal/api/stream internal/audit internal/authn internal/authn/bootstrap internal/authn/jwt internal/authn/serviceaccount internal/authn/webhook authz internal/authz/abac internal/authz/config internal/authz/feed internal/authz/node internal/authz/rbac internal/authz/reload internal/builtin internal/cache internal/controller/definitions internal/controller/ensure internal/controller/expiry internal/controller/flows internal/controller/gc internal/controller/migration internal/controller/namespace internal/controller/policies internal/controller/protection internal/controller/quota internal/controller/roles internal/controller/service internal/controller/servicecidr internal/controller/signer internal/controller/systemmaps internal/controller/token internal/controller/trust internal/conversion crd internal/flow internal/memory internal/often internal/poison internal/reloads internal/watchfile internal/weakcert internal/webhook jsondoc kind internal/meta internal/networking internal/objects schema internal/status internal/store internal/store/encrypt internal/store/format internal/store/mem",
+	"authz/chain":                     "authz internal/authz/abac internal/authz/config internal/authz/node internal/authz/rbac internal/authz/reload internal/authz/webhook internal/controller/roles internal/kubehook",
 	"server/etcd":                     "internal/authn/externalsigner server internal/store/encrypt/kms internal/store/etcd",
 	"servertest":                      "server",
 	"internal/source":                 "",
@@ -350,6 +351,7 @@ var layers = []string{
 	"internal/objects",
 	"internal/controller internal/allocator",
 	"internal/api internal/testapi",
+	"authz/chain",
 	"offline", // without HTTP and without what only a server has
 	"server",
 	"internal/settings internal/crdsource internal/atrest",

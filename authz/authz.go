@@ -7,9 +7,7 @@
 // named authorizers in order; the first one that allows or denies decides. A [RuleResolver] lists
 // what a user may do, as far as that can be listed.
 //
-// The packages below this one are the authorizers (webhook, rbac, abac, node); those that build a
-// chain of them: config (the file and the flags) and reload; and their parts: feed keeps rbac and
-// node current, match evaluates match conditions, and partial decides with unknown parts.
+// Package chain, below this one, builds the authorizers of an API server from its configuration file, roles and bindings.
 //
 // # Invariants
 //

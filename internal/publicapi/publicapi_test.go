@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,9 +30,9 @@ var update = flag.Bool("update", false, "write testdata/api.txt")
 
 const module = "github.com/keelson-io/keelson"
 
-// stable are the packages of docs/stability.md.
+// stable are the packages of docs/api.md.
 var stable = []string{
-	"authz", "cel", "cel/sql", "crd", "jsondoc", "kind", "kubernetes", "lint", "offline", "schema", "schema/structural", "server", "server/etcd", "servertest", "suite",
+	"authz", "authz/chain", "cel", "cel/sql", "crd", "jsondoc", "kind", "kubernetes", "lint", "offline", "schema", "schema/structural", "server", "server/etcd", "servertest", "suite",
 }
 
 const baseline = "testdata/api.txt"
@@ -76,6 +77,42 @@ func TestBreaksAreFound(t *testing.T) {
 		if broken, added := compare(old, c.now); len(broken) != c.broken || len(added) != c.added {
 			t.Errorf("%q: got %q broken, %q added", c.now, broken, added)
 		}
+	}
+}
+
+// TestOnlyThesePackages holds that callers can import the stable packages only, that docs/api.md names each, and that each has an
+// example.
+func TestOnlyThesePackages(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", "{{if and .GoFiles (ne .Name `main`)}}{{.ImportPath}} {{.Dir}}{{end}}", module+"/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for line := range strings.Lines(string(out)) {
+		path, dir, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name := strings.TrimPrefix(path, module+"/")
+		if strings.Contains("/"+name+"/", "/internal/") {
+			continue
+		}
+		found = append(found, name)
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/api.md does not name %s", name)
+		}
+		files, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if !slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && bytes.Contains(text, []byte("\nfunc Example"))
+		}) {
+			t.Errorf("%s has no example", name)
+		}
+	}
+	slices.Sort(found)
+	if !slices.Equal(found, stable) {
+		t.Errorf("packages that can be imported: got %q, want %q", found, stable)
 	}
 }
 

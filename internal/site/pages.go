@@ -41,7 +41,7 @@ func menu() []group {
 			{"releases", "Which clusters take it"}, {"witness", "What rules accept"}, {"explain", "Explain a refusal"}, {"sql", "CEL as SQL"},
 			{"conversion", "Conversion"},
 			{"gotests", "A server in Go tests"}, {"examples", "Examples"}, {"packages", "Packages"}}},
-		{"Understand", []entry{{"concepts", "Concepts and terms"}, {"comparison", "How it compares"}, {"found", "What it found"}, {"stability", "Stability"},
+		{"Understand", []entry{{"concepts", "Concepts and terms"}, {"comparison", "How it compares"}, {"found", "What it found"}, {"api", "The API"},
 			{"benchmarks", "Measurements"}, {"charts", "Charts"}}},
 		{"Reference", []entry{{"compat", "Differences from Kubernetes"}, {"limits", "Limits"}, {"security", "Security"}, {"metrics", "Metrics"},
 			{"exit-codes", "Exit codes"}, {"json", "JSON documents"}, {"findings", "IDs of findings"}}},
