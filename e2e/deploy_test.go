@@ -15,12 +15,14 @@ func TestDeployFiles(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	k := newKubectl(t, s)
-	manifests, err := filepath.Abs("../deploy/kubernetes.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out := k.ok(t, []string{"apply", "--server-side", "--validate=strict", "-f", manifests}); strings.Count(out, "serverside-applied") != 3 {
-		t.Errorf("got %s, want three objects", out)
+	for file, objects := range map[string]int{"../deploy/kubernetes.yaml": 3, etcdManifest: 5} {
+		manifests, err := filepath.Abs(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := k.ok(t, []string{"apply", "--server-side", "--validate=strict", "-f", manifests}); strings.Count(out, "serverside-applied") != objects {
+			t.Errorf("%s: got %s, want %d objects", file, out, objects)
+		}
 	}
 	flag := regexp.MustCompile(`(?:^|[\s"\[` + "`" + `])--([a-z][a-z-]+)`)
 	command := regexp.MustCompile(`(?:keelson |CMD \["|- )(serve|snapshot save|snapshot restore|kubeconfig)\b`)
@@ -34,7 +36,7 @@ func TestDeployFiles(t *testing.T) {
 			known[f[1]] = true
 		}
 	}
-	for _, file := range []string{"../deploy/kubernetes.yaml", "../deploy/Containerfile", "../deploy/keelson.service", "../docs/operations.md"} {
+	for _, file := range []string{"../deploy/kubernetes.yaml", etcdManifest, "../deploy/Containerfile", "../deploy/keelson.service", "../docs/operations.md"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
