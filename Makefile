@@ -28,12 +28,11 @@ help: ## this list
 build: ## the keelson binary, into bin/
 	$(GO) build -o bin/keelson ./cmd/keelson
 
-# VERSION=v1.0.0, KEY=keelson.key signs, TARGETS=linux/amd64 makes some, SBOM='cyclonedx-gomod' uses an installed one.
+# VERSION=v1.0.0, KEY=keelson.key signs, TARGETS=linux/amd64 makes some.
 VERSION ?= v0.0.0-dev
 KEY     ?=
 TARGETS ?=
-SBOM    ?= go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
-RELEASE  = cd release && $(GO) run . -version '$(VERSION)' -date "$$(git log -1 --format=%ct)" -sbom '$(SBOM)' $(if $(KEY),-key '$(abspath $(KEY))')
+RELEASE  = cd release && $(GO) run . -version '$(VERSION)' -date "$$(git log -1 --format=%ct)" $(if $(KEY),-key '$(abspath $(KEY))')
 .PHONY: release
 release: ## all packages of VERSION, into bin/release, signed if there is a KEY (docs/packages.md); compiles six times, which takes long
 	$(RELEASE) $(if $(TARGETS),-targets '$(TARGETS)')

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -42,11 +40,10 @@ func (r *release) compile(work string) (map[target]string, error) {
 	return binaries, nil
 }
 
-// documents returns a folder with the README, the licence, those of all dependencies, manual pages
-// and completions.
+// documents returns a folder with the README, the licence, manual pages and completions.
 func (r *release) documents(work string) (string, error) {
 	dir := filepath.Join(work, "documents")
-	for _, sub := range []string{"man", "completions", "licenses"} {
+	for _, sub := range []string{"man", "completions"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return "", err
 		}
@@ -65,7 +62,7 @@ func (r *release) documents(work string) (string, error) {
 			return "", err
 		}
 	}
-	return dir, r.licenses(filepath.Join(dir, "licenses"))
+	return dir, nil
 }
 
 // completions writes the completions of four shells.
@@ -82,53 +79,6 @@ func completions(root *cobra.Command, dir string) error {
 		}
 		if err := errors.Join(write(f), f.Close()); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// licenseNames are the beginnings of the names of files with licences.
-var licenseNames = []string{"LICENSE", "LICENCE", "COPYING", "NOTICE"}
-
-// licenses copies the licences of all modules whose packages are in the program. A module without
-// one is an error: it must not be distributed.
-func (r *release) licenses(dir string) error {
-	modules := map[string]string{} // path and version -> folder
-	for _, t := range r.targets {
-		cmd := exec.Command("go", "list", "-deps", "-f", `{{with .Module}}{{if not .Main}}{"name":{{printf "%q" (print .Path "@" .Version)}},"dir":{{printf "%q" .Dir}}}{{end}}{{end}}`, program)
-		cmd.Dir = r.root
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch)
-		out, err := cmd.Output()
-		if err != nil {
-			return fmt.Errorf("listing the modules: %w", err)
-		}
-		for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
-			var m struct{ Name, Dir string }
-			if err := d.Decode(&m); err != nil {
-				return err
-			}
-			modules[m.Name] = m.Dir
-		}
-	}
-	for name, from := range modules {
-		files, err := os.ReadDir(from)
-		if err != nil {
-			return err
-		}
-		found := false
-		for _, f := range files {
-			for _, begin := range licenseNames {
-				if !f.IsDir() && strings.HasPrefix(strings.ToUpper(f.Name()), begin) && filepath.Ext(f.Name()) != ".go" {
-					found = found || begin != "NOTICE"
-					to := strings.NewReplacer("/", "_", "@", "_").Replace(name) + "_" + f.Name()
-					if err := copyFile(filepath.Join(from, f.Name()), filepath.Join(dir, to)); err != nil {
-						return err
-					}
-				}
-			}
-		}
-		if !found {
-			return fmt.Errorf("%s: got no licence in its root, want one", name)
 		}
 	}
 	return nil

@@ -2,8 +2,8 @@
 //
 //	go run . -version v1.0.0 -o ../bin/release
 //
-// "make release" calls it. It compiles keelson for each target, and makes archives, deb and rpm
-// packages, a container image for two architectures, a Helm chart, manual pages, completions, a
+// "make release" calls it. It compiles keelson for each target, and makes archives, deb, rpm and
+// apk packages, a container image for two architectures, a Helm chart, manual pages, completions, a
 // krew manifest, a Homebrew formula, a list of components (SBOM), checksums, and with -key a
 // signature of the checksums.
 //
@@ -33,7 +33,6 @@ type release struct {
 	date    time.Time // of all files
 	targets []target
 	key     string // file with the secret key; none if empty
-	sbom    string // command line that makes the list of components; none if empty
 }
 
 // target is a system and an architecture, in Go's words.
@@ -53,10 +52,9 @@ func main() {
 	date := flag.Int64("date", 0, "time of all files, in `seconds` since 1970")
 	targets := flag.String("targets", allTargets, "`list` of OS/ARCH")
 	key := flag.String("key", "", "`file` with the secret key of minisign that signs the checksums; its password is in MINISIGN_PASSWORD")
-	sbom := flag.String("sbom", "go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0", "`command` of cyclonedx-gomod; empty for no list of components")
 	twice := flag.Bool("twice", false, "make everything twice and compare")
 	flag.Parse()
-	r := &release{root: "..", out: *out, date: time.Unix(*date, 0).UTC(), key: *key, sbom: *sbom}
+	r := &release{root: "..", out: *out, date: time.Unix(*date, 0).UTC(), key: *key}
 	if err := r.parse(*version, *targets); err != nil {
 		fmt.Fprintln(os.Stderr, "release: "+err.Error())
 		os.Exit(2)
@@ -119,11 +117,15 @@ func (r *release) make() error {
 	if err != nil {
 		return err
 	}
-	return r.pack(binaries, docs)
+	components, err := r.components(binaries, filepath.Join(docs, "licenses"))
+	if err != nil {
+		return err
+	}
+	return r.pack(binaries, docs, components)
 }
 
 // pack makes the packages of compiled programs.
-func (r *release) pack(binaries map[target]string, docs string) error {
+func (r *release) pack(binaries map[target]string, docs string, components []component) error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
 	}
@@ -138,7 +140,8 @@ func (r *release) pack(binaries map[target]string, docs string) error {
 		}
 	}
 	for _, step := range []func() error{
-		func() error { return r.image(binaries) }, r.chart, r.components, r.files, r.manifests, r.checksums,
+		func() error { return r.image(binaries) }, func() error { return r.sbom(binaries, components) },
+		r.chart, r.files, r.manifests, r.checksums,
 	} {
 		if err := step(); err != nil {
 			return err

@@ -2,18 +2,15 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"text/template"
 )
 
-// This file makes what other tools install from: a Helm chart, a krew manifest, a Homebrew formula;
-// and the list of components.
+// This file makes what other tools install from: a Helm chart, a krew manifest, a Homebrew formula.
 
 // chart packs deploy/chart with the version of the release.
 func (r *release) chart() error {
@@ -104,34 +101,4 @@ func (r *release) manifests() error {
 		}
 	}
 	return nil
-}
-
-// components writes the list of components in CycloneDX's form, without what differs between two
-// runs.
-func (r *release) components() error {
-	if r.sbom == "" {
-		return nil
-	}
-	words := append(strings.Fields(r.sbom), "app", "-json", "-licenses", "-noserial", "-main", "cmd/keelson")
-	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Dir = r.root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("%s: %w\n%s", strings.Join(words, " "), err, errs.String())
-	}
-	var list map[string]any
-	if err := json.Unmarshal(out, &list); err != nil {
-		return err
-	}
-	if meta, ok := list["metadata"].(map[string]any); ok {
-		delete(meta, "timestamp")
-	}
-	text, err := json.MarshalIndent(list, "", " ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(r.out, "keelson_"+r.version+"_sbom.cdx.json"), append(text, '\n'), 0o644)
 }

@@ -53,7 +53,7 @@ func (r *release) packageInfo(kind string, t target, binary, unit, docs string) 
 	}
 	info := nfpm.WithDefaults(&nfpm.Info{
 		Name: "keelson", Arch: t.arch, Platform: "linux", Version: r.version, MTime: r.date,
-		Maintainer: "The Keelson authors <keelson@keelson.io>", Homepage: "https://github.com/keelson-io/keelson", License: "Apache-2.0",
+		Maintainer: "The Keelson authors <keelson@keelson.io>", Homepage: repository, License: "Apache-2.0",
 		Section: "admin", Priority: "optional", Vendor: "Keelson",
 		Description: summary + "\nAn API server for your own types, and commands that check their objects and definitions.",
 		Overridables: nfpm.Overridables{

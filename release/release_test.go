@@ -30,15 +30,15 @@ import (
 // packages is the folder of a finished release.
 var packages = flag.String("packages", "", "`folder` of a finished release, to install and run what is for this machine")
 
-// sample packs a release with shell scripts in place of programs.
-func sample(t *testing.T, key string) *release {
+// sources returns a release that is not packed, with shell scripts in place of programs.
+func sources(t *testing.T, targets string) (r *release, binaries map[target]string, docs string) {
 	t.Helper()
-	r := &release{root: "..", out: filepath.Join(t.TempDir(), "out"), date: time.Unix(1700000000, 0).UTC(), key: key}
-	if err := r.parse("v1.2.3", allTargets); err != nil {
+	r = &release{root: "..", out: filepath.Join(t.TempDir(), "out"), date: time.Unix(1700000000, 0).UTC()}
+	if err := r.parse("v1.2.3", targets); err != nil {
 		t.Fatal(err)
 	}
 	work := t.TempDir()
-	binaries := map[target]string{}
+	binaries = map[target]string{}
 	for _, tt := range r.targets {
 		name := filepath.Join(work, tt.String(), "keelson")
 		if tt.os == "windows" {
@@ -49,13 +49,21 @@ func sample(t *testing.T, key string) *release {
 		}
 		binaries[tt] = name
 	}
-	docs := filepath.Join(work, "docs")
+	docs = filepath.Join(work, "docs")
 	for _, name := range []string{"LICENSE", "README.md", "man/keelson.1", "completions/keelson.bash", "completions/keelson.zsh", "completions/keelson.fish", "licenses/a_LICENSE"} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(docs, name)), 0o755), os.WriteFile(filepath.Join(docs, name), []byte(name), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := r.pack(binaries, docs); err != nil {
+	return r, binaries, docs
+}
+
+// sample packs a release with shell scripts in place of programs.
+func sample(t *testing.T, key string) *release {
+	t.Helper()
+	r, binaries, docs := sources(t, allTargets)
+	r.key = key
+	if err := r.pack(binaries, docs, []component{{"example.com/a", "v1.0.0", []string{"MIT"}, nil}, {standardLibrary, "1.26.0", []string{"BSD-3-Clause"}, nil}}); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -92,7 +100,7 @@ func TestContents(t *testing.T) {
 	}
 	want := "alerts.yaml checksums.txt grafana.json keelson-1.2.3-1.aarch64.rpm keelson-1.2.3-1.x86_64.rpm keelson-1.2.3.tgz keelson.rb " +
 		"keelson_1.2.3-r0_aarch64.apk keelson_1.2.3-r0_x86_64.apk keelson_1.2.3_amd64.deb keelson_1.2.3_arm64.deb keelson_1.2.3_darwin_amd64.tar.gz keelson_1.2.3_darwin_arm64.tar.gz keelson_1.2.3_image.tar " +
-		"keelson_1.2.3_linux_amd64.tar.gz keelson_1.2.3_linux_arm64.tar.gz keelson_1.2.3_windows_amd64.zip keelson_1.2.3_windows_arm64.zip krew.yaml kubernetes.yaml"
+		"keelson_1.2.3_linux_amd64.tar.gz keelson_1.2.3_linux_arm64.tar.gz keelson_1.2.3_sbom.spdx.json keelson_1.2.3_windows_amd64.zip keelson_1.2.3_windows_arm64.zip krew.yaml kubernetes.yaml"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
