@@ -5,10 +5,12 @@ import (
 	"archive/zip"
 	"bytes"
 	"cmp"
+	"compress/flate"
 	"compress/gzip"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -49,13 +51,39 @@ func (r *release) archive(t target, binary, docs string) error {
 		return err
 	}
 	if t.os == "windows" {
-		return r.zip(filepath.Join(r.out, name+".zip"), files)
+		name = filepath.Join(r.out, name+".zip")
+		if err := r.zip(name, files); err != nil {
+			return err
+		}
+		return r.checkArchive(name)
 	}
 	text, err := r.tar(files)
 	if err != nil {
 		return err
 	}
-	return writeGzip(filepath.Join(r.out, name+".tar.gz"), text)
+	name = filepath.Join(r.out, name+".tar.gz")
+	if err := writeGzip(name, text); err != nil {
+		return err
+	}
+	return r.checkArchive(name)
+}
+
+// checkArchive returns an error if an archive is too large.
+func (r *release) checkArchive(name string) error {
+	f, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	return checkSize(filepath.Base(name), f.Size(), r.limits.archive)
+}
+
+// checkSize prints the size of a result, and returns an error if it is too large.
+func checkSize(name string, size, limit int64) error {
+	if size > limit {
+		return fmt.Errorf("%s: got %.1f MB, want at most %.1f MB", name, float64(size)/1e6, float64(limit)/1e6)
+	}
+	fmt.Fprintf(os.Stderr, "%s: %.1f MB\n", name, float64(size)/1e6)
+	return nil
 }
 
 // tar returns a tar file. Its times are those of the release, and everything belongs to root.
@@ -99,6 +127,7 @@ func writeGzip(name string, text []byte) error {
 func (r *release) zip(name string, files []file) error {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
+	w.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) { return flate.NewWriter(out, flate.BestCompression) })
 	for _, f := range files {
 		text, err := os.ReadFile(f.from)
 		if err != nil {

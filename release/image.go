@@ -36,6 +36,13 @@ func (r *release) image(binaries map[target]string) error {
 		if err != nil {
 			return fmt.Errorf("image for %s: %w", t.arch, err)
 		}
+		size, err := imageSize(image)
+		if err != nil {
+			return fmt.Errorf("image for %s: %w", t.arch, err)
+		}
+		if err := checkSize("image for "+t.arch, size, r.limits.image); err != nil {
+			return err
+		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: t.arch}}})
 	}
 	dir, err := os.MkdirTemp("", "keelson-image")
@@ -59,6 +66,19 @@ func (r *release) image(binaries map[target]string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(r.out, "keelson_"+r.version+"_image.tar"), text, 0o644)
+}
+
+// imageSize returns the bytes that a machine downloads to run an image.
+func imageSize(image v1.Image) (int64, error) {
+	manifest, err := image.Manifest()
+	if err != nil {
+		return 0, err
+	}
+	size := manifest.Config.Size
+	for _, l := range manifest.Layers {
+		size += l.Size
+	}
+	return size, nil
 }
 
 // imageOf returns the image for an architecture.

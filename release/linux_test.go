@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// This file tests the form of the packages for Alpine.
+// This file tests the form of the packages for Alpine, and the limits for the sizes of results.
 
 // gzipStreams returns the compressed streams that a file is made of, as they are and unpacked. A file of apk has two: what it says about the
 // package, and the files.
@@ -85,6 +85,26 @@ func TestAPKVersions(t *testing.T) {
 	for _, row := range [][2]string{{"", ""}, {"rc.1", "rc1"}, {"rc1", "rc1"}, {"beta", "beta"}, {"dev", "alpha"}, {"rc.1.2", "alpha"}} {
 		if got := apkPrerelease(row[0]); got != row[1] {
 			t.Errorf("%q: got %q, want %q", row[0], got, row[1])
+		}
+	}
+}
+
+// TestSizes holds that archives and images above their limits are refused, and that such a release has no checksums.
+func TestSizes(t *testing.T) {
+	for _, row := range []struct {
+		limits limits
+		want   string
+	}{
+		{limits{archive: 100, image: 1e9}, "_linux_amd64.tar.gz: got 0.0 MB, want at most 0.0 MB"},
+		{limits{archive: 1e9, image: 100}, "image for amd64: got 0."},
+	} {
+		r, binaries, docs := sources(t, "linux/amd64")
+		r.limits = row.limits
+		if err := r.pack(binaries, docs, nil); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%+v: got %v, want %q", row.limits, err, row.want)
+		}
+		if _, err := os.Stat(filepath.Join(r.out, "checksums.txt")); !os.IsNotExist(err) {
+			t.Errorf("%+v: got checksums (%v), want none", row.limits, err)
 		}
 	}
 }

@@ -5,7 +5,7 @@
 // "make release" calls it. It compiles keelson for each target, and makes archives, deb, rpm and
 // apk packages, a container image for two architectures, a Helm chart, manual pages, completions, a
 // krew manifest, a Homebrew formula, a list of components (SBOM), checksums, and with -key a
-// signature of the checksums.
+// signature of the checksums. Archives and images above a size are an error.
 //
 // The result depends on nothing but the sources, the version, the date and the version of Go: all
 // times are -date, owners are root, and files are in order. -twice makes everything twice and
@@ -33,7 +33,18 @@ type release struct {
 	date    time.Time // of all files
 	targets []target
 	key     string // file with the secret key; none if empty
+	limits  limits
 }
+
+// limits are the most bytes that results may have.
+type limits struct {
+	archive int64 // each archive
+	image   int64 // what a machine downloads to run the image: the compressed image for one architecture
+}
+
+// releaseLimits are for people who wait for a download. The program is most of both: Deflate makes
+// some 26 MB of its 77 MB.
+var releaseLimits = limits{archive: 28e6, image: 30e6}
 
 // target is a system and an architecture, in Go's words.
 type target struct{ os, arch string }
@@ -54,7 +65,7 @@ func main() {
 	key := flag.String("key", "", "`file` with the secret key of minisign that signs the checksums; its password is in MINISIGN_PASSWORD")
 	twice := flag.Bool("twice", false, "make everything twice and compare")
 	flag.Parse()
-	r := &release{root: "..", out: *out, date: time.Unix(*date, 0).UTC(), key: *key}
+	r := &release{root: "..", out: *out, date: time.Unix(*date, 0).UTC(), key: *key, limits: releaseLimits}
 	if err := r.parse(*version, *targets); err != nil {
 		fmt.Fprintln(os.Stderr, "release: "+err.Error())
 		os.Exit(2)

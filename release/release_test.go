@@ -33,7 +33,7 @@ var packages = flag.String("packages", "", "`folder` of a finished release, to i
 // sources returns a release that is not packed, with shell scripts in place of programs.
 func sources(t *testing.T, targets string) (r *release, binaries map[target]string, docs string) {
 	t.Helper()
-	r = &release{root: "..", out: filepath.Join(t.TempDir(), "out"), date: time.Unix(1700000000, 0).UTC()}
+	r = &release{root: "..", out: filepath.Join(t.TempDir(), "out"), date: time.Unix(1700000000, 0).UTC(), limits: releaseLimits}
 	if err := r.parse("v1.2.3", targets); err != nil {
 		t.Fatal(err)
 	}
