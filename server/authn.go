@@ -22,6 +22,7 @@ import (
 	"github.com/keelson-io/keelson/internal/authn/webhook"
 	"github.com/keelson-io/keelson/internal/controller/systemmaps"
 	"github.com/keelson-io/keelson/internal/controller/token"
+	"github.com/keelson-io/keelson/internal/datadir"
 	"github.com/keelson-io/keelson/internal/status"
 )
 
@@ -255,7 +256,7 @@ func (s *Server) readKeys() (*serviceaccount.Keys, error) {
 		return serviceaccount.NewKeys(signer, public...)
 	}
 	if path == "" {
-		path = filepath.Join(pkiDir(s.config.DataDir), "sa.key")
+		path = filepath.Join(datadir.PKI(s.config.DataDir), "sa.key")
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			s.identity.pki.lacks(path, "tokens of service accounts that were issued with it are not valid any more")
 			_, text, err := serviceaccount.Generate()

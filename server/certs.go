@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/datadir"
 )
 
 // This file creates the server's own certificates: an authority, and certificates for serving and
@@ -81,7 +82,7 @@ func openPKI(dir string, missing func(path, consequence string)) (*pki, error) {
 		}
 	}
 	now := time.Now()
-	authority, err := p.load("ca")
+	authority, err := p.load(datadir.Authority)
 	if err != nil {
 		return nil, fmt.Errorf("the server's authority: %w; put copies of ca.crt and ca.key in their places, or remove both for a new authority, which clients have to be told of", err)
 	}
@@ -98,7 +99,7 @@ func openPKI(dir string, missing func(path, consequence string)) (*pki, error) {
 		if dir != "" {
 			p.lacks(filepath.Join(dir, "ca.crt"), consequence)
 		}
-		if authority, err = p.issue("ca", authorityTemplate(now), nil); err != nil {
+		if authority, err = p.issue(datadir.Authority, authorityTemplate(now), nil); err != nil {
 			return nil, err
 		}
 	}
@@ -109,7 +110,7 @@ func openPKI(dir string, missing func(path, consequence string)) (*pki, error) {
 // serving returns the certificate for a server at the given names and addresses.
 func (p *pki) serving(hosts []string, now time.Time) (*pair, error) {
 	want := servingTemplate(hosts, now)
-	return p.ensure("serving", want, now, func(c *x509.Certificate) bool {
+	return p.ensure(datadir.Serving, want, now, func(c *x509.Certificate) bool {
 		for _, name := range want.DNSNames {
 			if !slices.Contains(c.DNSNames, name) {
 				return false
@@ -126,7 +127,7 @@ func (p *pki) serving(hosts []string, now time.Time) (*pair, error) {
 
 // admin returns the client certificate of the administrator.
 func (p *pki) admin(now time.Time) (*pair, error) {
-	return p.ensure("admin", adminTemplate(now), now, func(c *x509.Certificate) bool {
+	return p.ensure(datadir.Admin, adminTemplate(now), now, func(c *x509.Certificate) bool {
 		return c.Subject.CommonName == adminUser && slices.Contains(c.Subject.Organization, authn.Masters)
 	})
 }
@@ -207,7 +208,7 @@ func (p *pki) save(name string, made *pair) error {
 	if !p.exists(name+".key") && !p.exists(name+".crt") {
 		return p.write(name, made.keyPEM, made.certPEM)
 	}
-	next := filepath.Join(p.dir, name+".next")
+	next := filepath.Join(p.dir, name+datadir.Next)
 	if err := writeAtomically(next, append(bytes.Clone(made.keyPEM), made.certPEM...), 0o600); err != nil {
 		return err
 	}
@@ -234,7 +235,7 @@ func (p *pki) write(name string, keyPEM, certPEM []byte) error {
 
 // finish completes an interrupted save.
 func (p *pki) finish(name string) error {
-	next := filepath.Join(p.dir, name+".next")
+	next := filepath.Join(p.dir, name+datadir.Next)
 	both, err := os.ReadFile(next)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

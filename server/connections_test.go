@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/internal/api/admit"
+	"github.com/keelson-io/keelson/internal/datadir"
 	"github.com/keelson-io/keelson/internal/memory"
 	"github.com/keelson-io/keelson/internal/testkit"
 )
@@ -426,7 +427,7 @@ func TestConnectionsLeaveFiles(t *testing.T) {
 			t.Errorf("%d files: got %d connections, want %d", files, got, want)
 		}
 	}
-	if files := openFiles(); files > 0 && maxConnections(files) >= files {
+	if files := datadir.OpenFiles(); files > 0 && maxConnections(files) >= files {
 		t.Errorf("this process may open %d files", files)
 	}
 }

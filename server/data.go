@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/internal/api"
+	"github.com/keelson-io/keelson/internal/datadir"
 	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/store"
 	"github.com/keelson-io/keelson/internal/store/format"
@@ -18,12 +19,6 @@ import (
 
 // This file manages the data directory: who may use it, the store in it, and the advice when
 // something is wrong with it.
-
-// pkiDir returns the folder of certificates and keys in a data directory.
-func pkiDir(dataDir string) string { return filepath.Join(dataDir, "pki") }
-
-// etcdDir returns the folder of the embedded etcd in a data directory.
-func etcdDir(dataDir string) string { return filepath.Join(dataDir, "etcd") }
 
 // openDir makes the data directory if it is missing, and locks it. It does not change the modes of
 // folders that exist.
@@ -35,9 +30,9 @@ func (s *Server) openDir() error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	held, err := lock(filepath.Join(dir, "lock"))
+	held, err := datadir.Lock(dir)
 	switch {
-	case errors.Is(err, errLocked):
+	case errors.Is(err, datadir.ErrLocked):
 		return fmt.Errorf("data directory %s: %w", dir, err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("data directory %s: %w; user %d, as whom the server runs, has to be able to write in it", dir, err, os.Getuid())
@@ -55,13 +50,9 @@ func (s *Server) openDir() error {
 // embedsStore reports whether the server keeps a store in its data directory.
 func (s *Server) embedsStore() bool { return s.config.Store == nil && len(s.config.EtcdServers) == 0 }
 
-// Formats that this release writes. A data directory has that of its files; the store has that of
-// the values in it, which several servers may share.
+// The formats of the stored values, which several servers may share. That of a data directory is
+// format.Directory.
 const (
-	//
-	// Format 2: the values in the embedded store have checksums (etcd/checksums), which opening the
-	// store computes. A release without them would write values that are not in that file.
-	dirFormat = 2
 	// storeFormat may be used by all releases that know storeMinimum.
 	storeFormat  = 1
 	storeMinimum = 1
@@ -70,7 +61,7 @@ const (
 // format returns the format of the data directory, with a store that is open.
 func (s *Server) format(ctx context.Context, st store.Store) *format.Dir {
 	return &format.Dir{
-		Path: s.config.DataDir, Own: dirFormat, Release: Version().Program,
+		Path: s.config.DataDir, Own: format.Directory, Release: Version().Program,
 		Snapshot: func(file string) error {
 			s, ok := st.(store.Snapshotter)
 			if !ok {
@@ -99,7 +90,7 @@ func (s *Server) upgrade(ctx context.Context, st store.Store, created bool) erro
 			return err
 		}
 		if upgraded {
-			s.logger.Info("data directory upgraded; the store as it was is in its folder "+format.Snapshots, "path", s.config.DataDir, "format", dirFormat, "took", time.Since(began).Round(time.Millisecond))
+			s.logger.Info("data directory upgraded; the store as it was is in its folder "+format.Snapshots, "path", s.config.DataDir, "format", format.Directory, "took", time.Since(began).Round(time.Millisecond))
 		}
 	}
 	err := format.Agree(ctx, st, "the stored objects", storeRecord())
@@ -140,7 +131,7 @@ func (s *Server) warnOfReaders(dir string) {
 		}
 	}
 	others(dir, 0o002, "can replace what is in the data directory")
-	for _, inner := range []string{etcdDir(dir), pkiDir(dir)} {
+	for _, inner := range []string{datadir.Etcd(dir), datadir.PKI(dir)} {
 		others(inner, 0o005, "can look into a directory of secrets")
 	}
 	others(filepath.Join(dir, KubeconfigFile), 0o004, "can read the administrator's credentials")
@@ -149,7 +140,7 @@ func (s *Server) warnOfReaders(dir string) {
 // lacksKeys returns a function that logs that a missing key file is created anew. It returns nil if
 // missing files are expected: at the first start, and in a directory that no server has used.
 func (c *Config) lacksKeys(first bool) func(path, consequence string) {
-	entries, _ := os.ReadDir(pkiDir(c.DataDir))
+	entries, _ := os.ReadDir(datadir.PKI(c.DataDir))
 	if first || len(c.EtcdServers) > 0 && len(entries) == 0 || c.Store != nil && len(entries) == 0 {
 		return nil
 	}
@@ -166,7 +157,7 @@ func (s *Server) createStore(ctx context.Context) (first bool, err error) {
 	if c.Store != nil || len(c.EtcdServers) > 0 {
 		return false, nil
 	}
-	dir := etcdDir(c.DataDir)
+	dir := datadir.Etcd(c.DataDir)
 	exists, err := c.Database.Exists(dir)
 	if errors.Is(err, fs.ErrPermission) {
 		return false, fmt.Errorf("opening etcd: %w; the server runs as user %d, who has to be able to read and write everything in %s", err, os.Getuid(), dir)
@@ -177,10 +168,10 @@ func (s *Server) createStore(ctx context.Context) (first bool, err error) {
 	if exists {
 		return false, nil
 	}
-	if entries, err := os.ReadDir(pkiDir(c.DataDir)); err == nil && len(entries) > 0 {
+	if entries, err := os.ReadDir(datadir.PKI(c.DataDir)); err == nil && len(entries) > 0 {
 		return false, fmt.Errorf("%s holds certificates and keys of a server, but its store %s is missing. If it was lost, mount it again, or run "+
 			"keelson snapshot restore --data-dir %s FILE. To begin with an empty store, move %s away; it can be put back after the first start",
-			pkiDir(c.DataDir), filepath.Join(dir, "member"), c.DataDir, pkiDir(c.DataDir))
+			datadir.PKI(c.DataDir), filepath.Join(dir, "member"), c.DataDir, datadir.PKI(c.DataDir))
 	}
 	made, err := c.Database.Create(ctx, store.Location{Dir: dir, Logger: s.logger})
 	return made, s.explainStore(err)
@@ -199,7 +190,7 @@ func (s *Server) openStore(ctx context.Context) (store.Store, error) {
 	if len(c.EtcdServers) > 0 {
 		at.Endpoints, at.CAFile, at.CertFile, at.KeyFile = c.EtcdServers, c.EtcdCAFile, c.EtcdCertFile, c.EtcdKeyFile
 	} else {
-		at.Dir = etcdDir(c.DataDir)
+		at.Dir = datadir.Etcd(c.DataDir)
 	}
 	st, err := c.Database.Open(ctx, at)
 	if err != nil {
@@ -239,7 +230,7 @@ func (s *Server) explainStore(err error) error {
 	case errors.As(err, &damaged):
 		dir := s.config.DataDir
 		return fmt.Errorf("opening etcd: %w. Nothing was changed. To go back to a snapshot: mv %s %s.damaged, then keelson snapshot restore --data-dir %s FILE",
-			err, etcdDir(dir), etcdDir(dir), dir)
+			err, datadir.Etcd(dir), datadir.Etcd(dir), dir)
 	}
 	return fmt.Errorf("opening etcd: %w", err)
 }
@@ -289,8 +280,8 @@ func snapshotOf(st store.Store) api.Snapshot {
 // /snapshot or etcd's own tools made. No server may use the directory meanwhile.
 func Restore(db store.Database, file, dataDir string, logger *slog.Logger) error {
 	if _, err := os.Stat(dataDir); err == nil {
-		held, err := lock(filepath.Join(dataDir, "lock"))
-		if errors.Is(err, errLocked) {
+		held, err := datadir.Lock(dataDir)
+		if errors.Is(err, datadir.ErrLocked) {
 			return fmt.Errorf("data directory %s: %w", dataDir, err)
 		}
 		if err != nil {
@@ -298,5 +289,5 @@ func Restore(db store.Database, file, dataDir string, logger *slog.Logger) error
 		}
 		defer held.Close()
 	}
-	return db.Restore(file, etcdDir(dataDir), logger)
+	return db.Restore(file, datadir.Etcd(dataDir), logger)
 }

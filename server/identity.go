@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/keelson-io/keelson/internal/datadir"
 	"github.com/keelson-io/keelson/internal/reloads"
 )
 
@@ -73,7 +74,7 @@ func newIdentity(c *Config, files *reloads.Files, port int, first bool, names ..
 	id.hosts = append(append(id.hosts, names...), c.TLSNames...)
 	dir := ""
 	if c.DataDir != "" {
-		dir = pkiDir(c.DataDir)
+		dir = datadir.PKI(c.DataDir)
 		path, err := filepath.Abs(filepath.Join(c.DataDir, KubeconfigFile))
 		if err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/keelson-io/keelson/internal/audit"
 	"github.com/keelson-io/keelson/internal/authz/node"
 	"github.com/keelson-io/keelson/internal/authz/rbac"
+	"github.com/keelson-io/keelson/internal/datadir"
 	"github.com/keelson-io/keelson/internal/memory"
 	"github.com/keelson-io/keelson/internal/store"
 	"github.com/keelson-io/keelson/kind"
@@ -28,7 +29,7 @@ func (s *Server) governMemory() {
 	g.Track("webhooks", shares.Webhooks, s.hooks.Rooms.Bytes)
 	s.handler.TrackMemory()
 	if c := &s.config; c.Store == nil && len(c.EtcdServers) == 0 && c.DataDir != "" {
-		if file, err := filepath.Abs(filepath.Join(etcdDir(c.DataDir), "member", "snap", "db")); err == nil {
+		if file, err := filepath.Abs(filepath.Join(datadir.Etcd(c.DataDir), "member", "snap", "db")); err == nil {
 			g.Evict("pages", func() { pageOut(file) })
 		}
 	}

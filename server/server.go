@@ -43,6 +43,7 @@ import (
 	"github.com/keelson-io/keelson/internal/controller/definitions"
 	"github.com/keelson-io/keelson/internal/controller/trust"
 	"github.com/keelson-io/keelson/internal/conversion"
+	"github.com/keelson-io/keelson/internal/datadir"
 	"github.com/keelson-io/keelson/internal/flow"
 	"github.com/keelson-io/keelson/internal/memory"
 	"github.com/keelson-io/keelson/internal/objects"
@@ -430,7 +431,7 @@ func (s *Server) Run(ctx context.Context) error {
 			s.fail(err)
 		}
 	})
-	all := newConnections(openFiles(), s.memory.Shares().Pending, stream.StallLimit(s.config.RequestTimeout), s.logger)
+	all := newConnections(datadir.OpenFiles(), s.memory.Shares().Pending, stream.StallLimit(s.config.RequestTimeout), s.logger)
 	s.identity.trusted.onChange(all.closeUntrusted)
 	go func() {
 		if err := s.http.ServeTLS(corkListener{all.limitListener(s.listener)}, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {

@@ -19,6 +19,7 @@ import (
 	"github.com/keelson-io/keelson/internal/cli/authz"
 	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/internal/cli/convert"
+	"github.com/keelson-io/keelson/internal/cli/doctor"
 	"github.com/keelson-io/keelson/internal/cli/eval"
 	"github.com/keelson-io/keelson/internal/cli/export"
 	"github.com/keelson-io/keelson/internal/cli/kubeconfig"
@@ -112,7 +113,7 @@ another terminal, and talk to the server:
 		addMemoryLimit(cmd)
 		root.AddCommand(cmd)
 	}
-	root.AddCommand(newServeCommand(), newEnvtestAssetsCommand(), snapshot.Command(), kubeconfig.Command(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newEnvtestAssetsCommand(), snapshot.Command(), doctor.Command(), kubeconfig.Command(), newVersionCommand())
 	offerValues(root)
 	return root
 }

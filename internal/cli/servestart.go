@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/keelson-io/keelson/internal/cli/command"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/server/etcd"
 )
@@ -43,17 +42,10 @@ func serve(ctx context.Context, c server.Config, out io.Writer, hints bool) erro
 	return s.Run(ctx)
 }
 
-// portsTried is how many ports after a taken one otherPort tries.
-const portsTried = 100
-
 // otherPort returns advice for a port that is taken: the next one that is free now.
 func otherPort(address string, port int) string {
-	for next := port + 1; next <= min(port+portsTried, 65535); next++ {
-		l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(next)))
-		if err == nil {
-			l.Close()
-			return fmt.Sprintf("The next free port: --secure-port %d", next)
-		}
+	if next, found := command.FreePort(address, port); found {
+		return fmt.Sprintf("The next free port: --secure-port %d", next)
 	}
 	return "--secure-port 0 chooses a free port"
 }

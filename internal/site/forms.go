@@ -52,12 +52,13 @@ var documents = [][3]string{
 	{"LintReport", "keelson lint -o json", "cli.lintDocument"},
 	{"TestReport", "keelson test -o json", "cli.testReport"},
 	{"WitnessReport", "keelson witness -o json", "cli.witnessReport"},
+	{"DoctorReport", "keelson doctor -o json", "doctor.report"},
 	{"SnapshotStatus", "keelson snapshot status -o json", "snapshot.status"},
 }
 
 // formsPage returns the page of the JSON documents, from the Go types that are printed.
 func formsPage(root string) (string, error) {
-	t, err := parseTypes(root, "internal/cli", "internal/cli/snapshot", "internal/manifest", "internal/coverage", "lint", "suite", "schema", "cel")
+	t, err := parseTypes(root, "internal/cli", "internal/cli/doctor", "internal/cli/snapshot", "internal/manifest", "internal/coverage", "lint", "suite", "schema", "cel")
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,12 @@ import (
 	"strings"
 )
 
+// Directory is the format of data directories that this release writes.
+//
+// Format 2: the values in the embedded store have checksums (etcd/checksums), which opening the
+// store computes. A release without them would write values that are not in that file.
+const Directory = 2
+
 const (
 	// File is the name of the record in a data directory.
 	File = "format.json"
