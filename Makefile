@@ -37,10 +37,10 @@ RELEASE  = cd release && $(GO) run . -version '$(VERSION)' -date "$$(git log -1 
 release: ## all packages of VERSION, into bin/release, signed if there is a KEY (docs/packages.md); compiles six times, which takes long
 	$(RELEASE) $(if $(TARGETS),-targets '$(TARGETS)')
 
-.PHONY: release-check
-release-check: ## the packages for Linux on amd64, twice, with the same bytes; then they are installed in folders and run; as root
+.PHONY: release-test
+release-test: ## the packages for Linux on amd64, twice, with the same bytes; then they are installed in folders and run; as root
 	$(RELEASE) -targets linux/amd64 -twice
-	cd release && $(GO) test -count=1 -v -run 'TestInstalled|TestGoInstall' . -packages=../bin/release
+	cd release && $(GO) test -count=1 -v -timeout=20m -run '^(TestInstalled.*|TestGoInstall|TestAction|TestHooks)$$' . -packages=../bin/release
 
 # HUGO=hugo uses an installed one.
 HUGO ?= CGO_ENABLED=0 $(GO) run github.com/gohugoio/hugo@v0.164.0

@@ -57,7 +57,7 @@ func TestModule(t *testing.T) {
 // TestGoInstall holds that "go install …/cmd/keelson@latest" works, from a proxy that is a folder.
 func TestGoInstall(t *testing.T) {
 	if *packages == "" {
-		t.Skip("it compiles the program: make release-check")
+		t.Skip("it compiles the program: make release-test")
 	}
 	proxy := publish(t, "v1.2.3")
 	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()

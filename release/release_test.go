@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,11 +23,10 @@ import (
 	"github.com/keelson-io/keelson/internal/cli"
 )
 
-// This file tests the packages: their form with small files in place of programs, and with -packages the finished ones of this machine's
-// architecture, which it installs in folders and runs there.
+// This file tests the form of the packages, with small files in place of programs.
 
 // packages is the folder of a finished release.
-var packages = flag.String("packages", "", "`folder` of a finished release, to install and run what is for this machine")
+var packages = flag.String("packages", "", "`folder` of a finished release, to install and run what is for Linux on amd64")
 
 // sources returns a release that is not packed, with shell scripts in place of programs.
 func sources(t *testing.T, targets string) (r *release, binaries map[target]string, docs string) {
@@ -224,142 +222,6 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestInstalled installs the finished packages for this machine in folders, and runs what they install.
-func TestInstalled(t *testing.T) {
-	if *packages == "" {
-		t.Skip("it needs a finished release: make release-check")
-	}
-	if os.Getuid() != 0 {
-		t.Fatal("got an ordinary user, want root, who can install packages and change the root folder")
-	}
-	one := func(pattern string) string {
-		t.Helper()
-		found, err := filepath.Glob(filepath.Join(*packages, pattern))
-		if err != nil || len(found) != 1 {
-			t.Fatalf("%s: got %q (%v), want one file", pattern, found, err)
-		}
-		return found[0]
-	}
-	t.Run("archive", func(t *testing.T) {
-		dir := t.TempDir()
-		command(t, "tar", "-xzf", one("*_linux_amd64.tar.gz"), "-C", dir)
-		binary, err := filepath.Glob(dir + "/*/keelson")
-		if err != nil || len(binary) != 1 {
-			t.Fatalf("got %q (%v), want one program", binary, err)
-		}
-		if got := command(t, binary[0], "--version"); !strings.HasPrefix(got, "keelson v") {
-			t.Errorf("got %s, want a version", got)
-		}
-	})
-	t.Run("deb", func(t *testing.T) {
-		dir := t.TempDir()
-		for _, sub := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/keelson", "tmp"} {
-			if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(dir, "var/lib/dpkg/status"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		command(t, "dpkg", "--root="+dir, "--install", one("*_amd64.deb"))
-		unit, err := os.ReadFile(filepath.Join(dir, "usr/lib/systemd/system/keelson.service"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, line, _ := strings.Cut(string(unit), "ExecStart=")
-		line, _, _ = strings.Cut(line, "\n")
-		serves(t, dir, 0, append(strings.Fields(line), "--secure-port", "0"))
-		for _, name := range []string{"usr/share/man/man1/keelson.1", "usr/share/bash-completion/completions/keelson", "usr/share/doc/keelson/copyright"} {
-			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	t.Run("image", func(t *testing.T) {
-		dir, root := t.TempDir(), t.TempDir()
-		command(t, "tar", "-xf", one("*_image.tar"), "-C", dir)
-		index, err := layout.ImageIndexFromPath(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		manifest, err := index.IndexManifest()
-		if err != nil {
-			t.Fatal(err)
-		}
-		image, err := index.Image(manifest.Manifests[0].Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		layers, err := image.Layers()
-		if err != nil {
-			t.Fatal(err)
-		}
-		size, err := layers[0].Size()
-		if err != nil || size > 30<<20 {
-			t.Errorf("got %d bytes (%v), want at most 30 MiB", size, err)
-		}
-		t.Logf("the image has %d bytes", size)
-		layer, err := layers[0].Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
-		unpack := exec.Command("tar", "-x", "--numeric-owner", "-p", "-C", root)
-		unpack.Stdin = layer
-		if out, err := unpack.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		c, err := image.ConfigFile()
-		if err != nil {
-			t.Fatal(err)
-		}
-		serves(t, root, user, append(append(c.Config.Entrypoint, c.Config.Cmd...), "--secure-port", "0"))
-	})
-}
-
-// command runs a command to its end and returns what it prints.
-func command(t *testing.T, name string, args ...string) string {
-	t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-	}
-	return string(out)
-}
-
-// serves runs a command that serves in another root folder as a user, until it says that it is ready, and ends it.
-func serves(t *testing.T, root string, uid uint32, line []string) {
-	t.Helper()
-	cmd := exec.Command(line[0], line[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: uid, Gid: uid}, Pdeathsig: syscall.SIGKILL}
-	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=/", "HOME=/"}
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer read.Close()
-	cmd.Stdout, cmd.Stderr = write, write
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("%s in %s: %v", line, root, err)
-	}
-	write.Close()
-	read.SetReadDeadline(time.Now().Add(2 * time.Minute))
-	var log bytes.Buffer
-	for part := make([]byte, 4096); !bytes.Contains(log.Bytes(), []byte("ready")); {
-		n, err := read.Read(part)
-		log.Write(part[:n])
-		if err != nil {
-			t.Errorf("%s: got no server that is ready (%v):\n%s", line, err, log.String())
-			break
-		}
-	}
-	cmd.Process.Signal(syscall.SIGTERM)
-	go io.Copy(io.Discard, read)
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("%s, after SIGTERM: %v\n%s", line, err, log.String())
-	}
-}
-
 // gunzip returns the content of a compressed file.
 func gunzip(t *testing.T, name string) []byte {
 	t.Helper()
@@ -458,38 +320,68 @@ func TestAction(t *testing.T) {
 	}
 }
 
-// TestHooks holds that the commands of the pre-commit hooks exist and judge a repository.
-func TestHooks(t *testing.T) {
+// hook is a hook for pre-commit.
+type hook struct {
+	ID            string   `json:"id"`
+	Name          string   `json:"name"`
+	Description   string   `json:"description"`
+	Language      string   `json:"language"`
+	Entry         string   `json:"entry"`
+	TypesOr       []string `json:"types_or"`
+	PassFilenames bool     `json:"pass_filenames"`
+}
+
+// hooks returns the hooks for pre-commit.
+func hooks(t *testing.T) []hook {
+	t.Helper()
 	text, err := os.ReadFile("../.pre-commit-hooks.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var hooks []struct {
-		ID            string   `json:"id"`
-		Name          string   `json:"name"`
-		Description   string   `json:"description"`
-		Language      string   `json:"language"`
-		Entry         string   `json:"entry"`
-		TypesOr       []string `json:"types_or"`
-		PassFilenames bool     `json:"pass_filenames"`
+	var all []hook
+	if err := yaml.UnmarshalStrict(text, &all); err != nil || len(all) != 2 {
+		t.Fatalf("got %d hooks (%v), want 2", len(all), err)
 	}
-	if err := yaml.UnmarshalStrict(text, &hooks); err != nil || len(hooks) != 2 {
-		t.Fatalf("got %d hooks (%v), want 2", len(hooks), err)
+	return all
+}
+
+// definition is a CRD with a field b of a TYPE.
+const definition = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: as.example.com}
+spec:
+  group: example.com
+  scope: Cluster
+  names: {kind: A, plural: as}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {b: {type: TYPE}}}}
+`
+
+// checkedRepository returns a folder with a CRD and an object. With a mistake, the object has an unknown field, and the CRD an unknown type.
+func checkedRepository(t *testing.T, mistake bool) string {
+	t.Helper()
+	dir, object, kind := t.TempDir(), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "string"
+	if mistake {
+		object, kind = object+"colour: red\n", "none"
 	}
-	good := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
-	definition := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: as.example.com}\nspec:\n  group: example.com\n  scope: Cluster\n" +
-		"  names: {kind: A, plural: as}\n  versions:\n  - name: v1\n    served: true\n    storage: true\n    schema: {openAPIV3Schema: {type: object, properties: {b: {type: TYPE}}}}\n"
-	for _, h := range hooks {
+	if err := errors.Join(os.WriteFile(dir+"/a.yaml", []byte(object), 0o644),
+		os.WriteFile(dir+"/crd.yaml", []byte(strings.ReplaceAll(definition, "TYPE", kind)), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestHooks holds that the commands of the pre-commit hooks exist and judge a repository.
+func TestHooks(t *testing.T) {
+	for _, h := range hooks(t) {
 		for _, row := range []struct {
-			object, kind string
-			code         int
-		}{{good, "string", 0}, {good + "colour: red\n", "none", 1}} {
-			dir := t.TempDir()
-			if err := errors.Join(os.WriteFile(dir+"/a.yaml", []byte(row.object), 0o644),
-				os.WriteFile(dir+"/crd.yaml", []byte(strings.ReplaceAll(definition, "TYPE", row.kind)), 0o644)); err != nil {
-				t.Fatal(err)
-			}
-			t.Chdir(dir)
+			mistake bool
+			code    int
+		}{{false, 0}, {true, 1}} {
+			t.Chdir(checkedRepository(t, row.mistake))
 			var out bytes.Buffer
 			if code := cli.Main(strings.Fields(h.Entry), strings.NewReader(""), &out, &out); code != row.code {
 				t.Errorf("%s: got %d, want %d:\n%s", h.Entry, code, row.code, out.String())
