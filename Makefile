@@ -38,9 +38,10 @@ release: ## all packages of VERSION, into bin/release, signed if there is a KEY 
 	$(RELEASE) $(if $(TARGETS),-targets '$(TARGETS)')
 
 .PHONY: release-test
-release-test: ## the packages for Linux on amd64, twice, with the same bytes; then they are installed in folders and run; as root
+release-test: ## the packages for Linux on amd64, twice, with the same bytes; then they are installed in folders and run; as root; builds Helm, too
 	$(RELEASE) -targets linux/amd64 -twice
 	cd release && $(GO) test -count=1 -v -timeout=20m -run '^(TestInstalled.*|TestGoInstall|TestAction|TestHooks)$$' . -packages=../bin/release
+	cd conformance/clients && $(GO) test -count=1 -v -timeout=20m -run '^TestChart$$' .
 
 # HUGO=hugo uses an installed one.
 HUGO ?= CGO_ENABLED=0 $(GO) run github.com/gohugoio/hugo@v0.164.0

@@ -161,6 +161,9 @@ var kinds = map[string]schema.GroupVersionResource{
 	"service":   {Version: "v1", Resource: "services"},
 	"crd":       {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	"widget":    {Group: "example.org", Version: "v1", Resource: "widgets"},
+	// Of Keelson's own chart.
+	"statefulset":    {Group: "apps", Version: "v1", Resource: "statefulsets"},
+	"servicemonitor": {Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors"},
 }
 
 // get reads "kind namespace/name" or "kind name"; nil if it is not there.
