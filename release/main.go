@@ -43,8 +43,8 @@ type limits struct {
 }
 
 // releaseLimits are for people who wait for a download. The program is most of both: Deflate makes
-// some 26 MB of its 77 MB.
-var releaseLimits = limits{archive: 28e6, image: 30e6}
+// some 27 MB of its 77 MB.
+var releaseLimits = limits{archive: 30e6, image: 30e6}
 
 // target is a system and an architecture, in Go's words.
 type target struct{ os, arch string }
