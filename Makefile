@@ -28,7 +28,7 @@ help: ## this list
 build: ## the keelson binary, into bin/
 	$(GO) build -o bin/keelson ./cmd/keelson
 
-# VERSION=v1.0.0, KEY=keelson.key signs, TARGETS=linux/amd64 makes some.
+# VERSION=v1.0.0, KEY=cosign.key signs, TARGETS=linux/amd64 makes some.
 VERSION ?= v0.0.0-dev
 KEY     ?=
 TARGETS ?=

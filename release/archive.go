@@ -8,7 +8,6 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,8 +15,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-
-	"aead.dev/minisign"
 )
 
 // This file packs archives, and writes checksums and their signature.
@@ -159,7 +156,7 @@ func (r *release) sum(name string) (string, error) {
 }
 
 // checksums writes the checksums of all results, in the form of sha256sum, and with a key their
-// signature, in the form of minisign.
+// signature, in the form of cosign.
 func (r *release) checksums() error {
 	files, err := os.ReadDir(r.out)
 	if err != nil {
@@ -176,15 +173,9 @@ func (r *release) checksums() error {
 	if err := os.WriteFile(filepath.Join(r.out, "checksums.txt"), text, 0o644); err != nil || r.key == "" {
 		return err
 	}
-	key, err := minisign.PrivateKeyFromFile(os.Getenv("MINISIGN_PASSWORD"), r.key)
+	signature, err := sign(r.key, text)
 	if err != nil {
 		return fmt.Errorf("-key: %w", err)
 	}
-	comment := "keelson " + r.version
-	signature := minisign.SignWithComments(key, text, comment, comment)
-	public, ok := key.Public().(minisign.PublicKey)
-	if !ok || !minisign.Verify(public, text, signature) {
-		return errors.New("-key: the signature does not verify")
-	}
-	return os.WriteFile(filepath.Join(r.out, "checksums.txt.minisig"), signature, 0o644)
+	return os.WriteFile(filepath.Join(r.out, "checksums.txt.sig"), signature, 0o644)
 }

@@ -62,7 +62,7 @@ func main() {
 	out := flag.String("o", "../bin/release", "`folder` for the results; it is emptied")
 	date := flag.Int64("date", 0, "time of all files, in `seconds` since 1970")
 	targets := flag.String("targets", allTargets, "`list` of OS/ARCH")
-	key := flag.String("key", "", "`file` with the secret key of minisign that signs the checksums; its password is in MINISIGN_PASSWORD")
+	key := flag.String("key", "", "`file` with the private key of cosign that signs the checksums; its password is in COSIGN_PASSWORD")
 	twice := flag.Bool("twice", false, "make everything twice and compare")
 	flag.Parse()
 	r := &release{root: "..", out: *out, date: time.Unix(*date, 0).UTC(), key: *key, limits: releaseLimits}

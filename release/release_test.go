@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"aead.dev/minisign"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"sigs.k8s.io/yaml"
 
@@ -184,32 +183,6 @@ func TestImage(t *testing.T) {
 		if h := untar(t, text)["data/"]; h == nil || h.Uid != user || h.Mode != 0o700 {
 			t.Errorf("data: got %+v, want a private folder of the user", h)
 		}
-	}
-}
-
-// TestSignature holds that the checksums are signed with the key that is given.
-func TestSignature(t *testing.T) {
-	public, private, err := minisign.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := minisign.EncryptKey("secret", private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("MINISIGN_PASSWORD", "secret")
-	r := sample(t, key)
-	sums, err := os.ReadFile(filepath.Join(r.out, "checksums.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	signature, err := os.ReadFile(filepath.Join(r.out, "checksums.txt.minisig"))
-	if err != nil || !minisign.Verify(public, sums, signature) || minisign.Verify(public, append(sums, ' '), signature) {
-		t.Errorf("the signature (%v) does not verify, or verifies another text", err)
 	}
 }
 
