@@ -211,6 +211,10 @@ VERSIONS ?= all
 conformance-keelsontest: ## a controller with a webhook, in plain tests and Ginkgo, on keelsontest, beside controller-runtime VERSIONS (default 0.19 to the newest); takes minutes each
 	cd conformance && $(GO) test -count=1 -timeout=0 -v ./keelsontest -versions=$(VERSIONS) | grep -avE '^ *=== '
 
+.PHONY: conformance-keelsontest-suites
+conformance-keelsontest-suites: ## the suites of three operators with their start-up lines changed from envtest to keelsontest; PROJECTS; takes ten minutes each
+	cd conformance && $(GO) test -count=1 -timeout=0 -v -run '^TestKeelsontest$$' ./operators -projects='$(PROJECTS)' | grep -avE '^ *(=== |--- PASS)'
+
 .PHONY: conformance-controller-runtime
 conformance-controller-runtime: ## controller-runtime's own tests that start a control plane, unchanged, on the keelson binary; takes minutes
 	cd conformance && $(GO) test -count=1 -timeout=60m -v ./controllerruntime | grep -avE '^=== '
@@ -223,7 +227,7 @@ KEEP      ?=
 OPERATORS ?=
 .PHONY: conformance-operators
 conformance-operators: ## the envtest suites of published operators, unchanged, on the keelson binary and on kube-apiserver; PROJECTS, UPDATE; takes hours
-	cd conformance && $(GO) test -count=1 -timeout=0 -v ./operators -projects='$(PROJECTS)' $(if $(UPDATE),-update) \
+	cd conformance && $(GO) test -count=1 -timeout=0 -v -run '^TestOperators$$' ./operators -projects='$(PROJECTS)' $(if $(UPDATE),-update) \
 		$(if $(KEEP),-keep='$(abspath $(KEEP))') $(OPERATORS) | grep -avE '^ *(=== |--- PASS)'
 
 # FUNCTIONS='crd|diff' runs some functions, UPDATE=1 writes the results into docs/conformance.md, MANAGER=1 has a controller manager.

@@ -81,6 +81,12 @@ func Flags(flags ...string) Option {
 	return func(o *options) { o.flags = append(o.flags, flags...) }
 }
 
+// LikeEnvtest starts the server as envtest starts kube-apiserver, for tests that do the work of controllers themselves: no controllers
+// run, deleted namespaces remain, and pods need no service account.
+func LikeEnvtest() Option {
+	return Flags("--controllers=", "--disable-admission-plugins=ServiceAccount")
+}
+
 // Binary uses this binary.
 func Binary(path string) Option {
 	return func(o *options) { o.binary = path }
