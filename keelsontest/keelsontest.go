@@ -97,7 +97,7 @@ func Version(version string) Option {
 	return func(o *options) { o.version = version }
 }
 
-// Output writes the server's log to w. Without it, errors have the last lines of the log.
+// Output writes the server's log to w. Without it, [Start] logs the last lines if the test fails, and errors have them.
 func Output(w io.Writer) Option {
 	return func(o *options) { o.output = w }
 }
@@ -119,6 +119,9 @@ func Start(t testing.TB, opts ...Option) *Server {
 	t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
 			t.Error(err)
+		}
+		if t.Failed() && s.log.to == nil {
+			t.Logf("the server's log ends with:\n%s", s.log)
 		}
 	})
 	return s
@@ -310,7 +313,7 @@ type tail struct {
 }
 
 // tailSize is what a tail keeps.
-const tailSize = 4 << 10
+const tailSize = 16 << 10
 
 // Write implements io.Writer.
 func (w *tail) Write(b []byte) (int, error) {

@@ -223,3 +223,26 @@ func TestServerEndsWithItsTest(t *testing.T) {
 		runtime.Gosched()
 	}
 }
+
+// failing is a test that fails, and keeps what it logs.
+type failing struct {
+	testing.TB
+	cleanups []func()
+	logged   strings.Builder
+}
+
+func (f *failing) Failed() bool                    { return true }
+func (f *failing) Cleanup(fn func())               { f.cleanups = append(f.cleanups, fn) }
+func (f *failing) Logf(format string, args ...any) { fmt.Fprintf(&f.logged, format, args...) }
+
+// TestFailureShowsTheLog holds that a test that fails shows what the server logged until it was stopped.
+func TestFailureShowsTheLog(t *testing.T) {
+	f := &failing{TB: t}
+	Start(f, LikeEnvtest())
+	for _, fn := range f.cleanups {
+		fn()
+	}
+	if text := f.logged.String(); !strings.Contains(text, "msg=ready") || !strings.Contains(text, "msg=stopping") {
+		t.Errorf("got %q, want the server's log", text)
+	}
+}

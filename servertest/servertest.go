@@ -21,7 +21,6 @@ package servertest
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"testing"
@@ -76,7 +75,7 @@ func Controllers(list ...string) Option {
 	return func(o *options) { o.config.Controllers = append([]string{}, list...) }
 }
 
-// Logger has the server log there; without it nothing is logged.
+// Logger has the server log there. Without it, the end of the log is shown if the test fails.
 func Logger(l *slog.Logger) Option {
 	return func(o *options) { o.config.Logger = l }
 }
@@ -93,9 +92,12 @@ const stopWithin = time.Second
 // Start starts a server, which ends with the test. If that fails, the test does.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
-	o := options{config: server.Config{SecurePort: -1, StopTimeout: stopWithin, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}}
+	o := options{config: server.Config{SecurePort: -1, StopTimeout: stopWithin}}
 	for _, opt := range opts {
 		opt(&o)
+	}
+	if o.config.Logger == nil {
+		o.config.Logger = logOnFailure(t)
 	}
 	if o.config.Database != nil {
 		o.config.DataDir = t.TempDir()
@@ -132,6 +134,17 @@ func Start(t testing.TB, opts ...Option) *Server {
 		t.Fatalf("servertest: %v", err)
 	}
 	return s
+}
+
+// logOnFailure returns a logger whose last lines the test logs if it fails.
+func logOnFailure(t testing.TB) *slog.Logger {
+	log := new(tail)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the server's log ends with:\n%s", log)
+		}
+	})
+	return slog.New(slog.NewTextHandler(log, nil))
 }
 
 // Stop stops the server before its test ends.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -232,4 +233,28 @@ func Example() {
 		}
 	}
 	_ = test // go test runs it
+}
+
+// failed is a test that failed, and keeps what it logs.
+type failed struct {
+	testing.TB
+	cleanups []func()
+	logged   strings.Builder
+}
+
+func (f *failed) Failed() bool                    { return true }
+func (f *failed) Cleanup(fn func())               { f.cleanups = append(f.cleanups, fn) }
+func (f *failed) Logf(format string, args ...any) { fmt.Fprintf(&f.logged, format, args...) }
+
+// TestFailureShowsTheLog holds that a test that fails shows what the server logged until it was stopped.
+func TestFailureShowsTheLog(t *testing.T) {
+	t.Parallel()
+	f := &failed{TB: t}
+	servertest.Start(f)
+	for _, fn := range slices.Backward(f.cleanups) {
+		fn()
+	}
+	if text := f.logged.String(); !strings.Contains(text, "msg=ready") || !strings.Contains(text, "msg=stopping") {
+		t.Errorf("got %q, want the server's log", text)
+	}
 }
