@@ -65,12 +65,15 @@ func nextSteps(kubeconfig, dataDir string, hints bool) (string, error) {
 	if dataDir != server.DefaultDataDir {
 		user += " --data-dir " + shellWord(dataDir)
 	}
-	return text + `# In another terminal, run the line above. Then:
-#   kubectl apply -f my-crd.yaml         serve a type of your own
-#   kubectl get crds                     list the types
-#   ` + user + ` --user jane   make a kubeconfig for another user
-# Ctrl-C stops the server; the same command starts it again with its data.
-`, nil
+	text += "# In another terminal, run the line above. Then:\n"
+	for _, next := range [][2]string{
+		{"kubectl apply -f my-crd.yaml", "serve a type of your own"},
+		{"kubectl get crds", "list the types"},
+		{user + " --user jane", "make a kubeconfig for another user"},
+	} {
+		text += fmt.Sprintf("#   %-35s  %s\n", next[0], next[1])
+	}
+	return text + "# Ctrl-C stops the server; the same command starts it again with its data.\n", nil
 }
 
 // shellWord quotes a word for a POSIX shell if it has characters with a meaning there.
