@@ -163,7 +163,7 @@ func (r *release) pack(binaries map[target]string, docs string, components []com
 
 // files copies what is published as it is.
 func (r *release) files() error {
-	for _, name := range []string{"deploy/kubernetes.yaml", "deploy/grafana.json", "deploy/alerts.yaml"} {
+	for _, name := range []string{"deploy/kubernetes.yaml", "deploy/kubernetes-etcd.yaml", "deploy/grafana.json", "deploy/alerts.yaml"} {
 		text, err := os.ReadFile(filepath.Join(r.root, name))
 		if err != nil {
 			return err

@@ -97,7 +97,7 @@ func TestContents(t *testing.T) {
 	}
 	want := "alerts.yaml checksums.txt grafana.json keelson-1.2.3-1.aarch64.rpm keelson-1.2.3-1.x86_64.rpm keelson-1.2.3.tgz keelson.rb " +
 		"keelson_1.2.3-r0_aarch64.apk keelson_1.2.3-r0_x86_64.apk keelson_1.2.3_amd64.deb keelson_1.2.3_arm64.deb keelson_1.2.3_darwin_amd64.tar.gz keelson_1.2.3_darwin_arm64.tar.gz keelson_1.2.3_image.tar " +
-		"keelson_1.2.3_linux_amd64.tar.gz keelson_1.2.3_linux_arm64.tar.gz keelson_1.2.3_sbom.spdx.json keelson_1.2.3_windows_amd64.zip keelson_1.2.3_windows_arm64.zip krew.yaml kubernetes.yaml"
+		"keelson_1.2.3_linux_amd64.tar.gz keelson_1.2.3_linux_arm64.tar.gz keelson_1.2.3_sbom.spdx.json keelson_1.2.3_windows_amd64.zip keelson_1.2.3_windows_arm64.zip krew.yaml kubernetes-etcd.yaml kubernetes.yaml"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
