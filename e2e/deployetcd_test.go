@@ -2,15 +2,9 @@ package e2e
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -21,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-io/keelson/internal/testcerts"
 	"github.com/keelson-io/keelson/internal/testpeers"
 )
 
@@ -112,15 +107,7 @@ func writeSecrets(t *testing.T, dir string, etcd *members) *testpeers.PKI {
 	for from, to := range map[string]string{"ca.crt": etcd.tls.CertFile, "tls.crt": etcd.tls.CertFile, "tls.key": etcd.tls.KeyFile} {
 		failed = errors.Join(failed, copyTo(to, filepath.Join(dir, "etcd", from)))
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	failed = errors.Join(failed, os.WriteFile(filepath.Join(dir, "service-accounts/sa.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600))
+	failed = errors.Join(failed, os.WriteFile(filepath.Join(dir, "service-accounts/sa.key"), testcerts.SigningKey(t), 0o600))
 	if failed != nil {
 		t.Fatal(failed)
 	}
@@ -129,15 +116,9 @@ func writeSecrets(t *testing.T, dir string, etcd *members) *testpeers.PKI {
 
 // copyTo copies a file.
 func copyTo(from, to string) error {
-	in, err := os.Open(from)
+	text, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	return os.WriteFile(to, text, 0o600)
 }

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/internal/store/etcd"
+	"github.com/keelson-io/keelson/internal/testcerts"
 	"github.com/keelson-io/keelson/internal/testpeers"
 	"github.com/keelson-io/keelson/server"
 )
@@ -75,7 +76,7 @@ const (
 // startUpstreamIn starts the child with more files in its folder.
 func startUpstreamIn(t *testing.T, dir string, files map[string][]byte) *peer {
 	t.Helper()
-	all := map[string][]byte{"tokens.csv": []byte(tokens), "sa.key": newKey(t)}
+	all := map[string][]byte{"tokens.csv": []byte(tokens), "sa.key": testcerts.SigningKey(t)}
 	maps.Copy(all, files)
 	for name, text := range all {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {

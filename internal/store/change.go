@@ -12,7 +12,7 @@ import (
 // again after another writer was faster.
 //
 // known is what the caller knows of the key, nil if nothing. It may be outdated, so that an error that fn returns
-// for it counts only if it is the state of the store. That fn itself found a change is no error: it may delete the
+// for it counts only if it is the state of the store. That fn itself found a change is not an error: it may delete the
 // key, and return the value of the one to create.
 //
 // Change returns the errors of fn and of the store. After one of the store, the write may have happened.

@@ -1,11 +1,14 @@
-// Package testcerts makes certificates for tests, including invalid ones, from templates.
+// Package testcerts makes certificates for tests, including invalid ones, from templates, and keys.
 package testcerts
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"math/big"
 	"testing"
 	"time"
@@ -33,4 +36,18 @@ func Sign(t testing.TB, template *x509.Certificate, by *tls.Certificate) tls.Cer
 		t.Fatal(err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+// SigningKey returns a new key that tokens are signed with, as a file in PEM.
+func SigningKey(t testing.TB) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }

@@ -65,7 +65,7 @@ are searched. "*" stands for all resources or verbs. Other objects in the files 
 	f := cmd.Flags()
 	f.SortFlags = false
 	o.as.Add(cmd)
-	f.Lookup("as").Usage = "the user who makes the request; for a service account, system:serviceaccount:NAMESPACE:NAME"
+	f.Lookup("as").Usage = "the user whose request it is; a service account is system:serviceaccount:NAMESPACE:NAME"
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the request")
 	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "ask for all namespaces")
 	f.StringVar(&o.subresource, "subresource", "", "subresource, such as log or status")

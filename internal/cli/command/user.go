@@ -22,7 +22,7 @@ type UserFlags struct {
 // Add adds the flags to a command.
 func (u *UserFlags) Add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&u.Name, "as", "", "the user who makes the request; for a service account, system:serviceaccount:NAMESPACE:NAME (default an administrator)")
+	f.StringVar(&u.Name, "as", "", "the user whose request it is; a service account is system:serviceaccount:NAMESPACE:NAME (default an administrator)")
 	f.StringArrayVar(&u.groups, "as-group", nil, "group of the user named with --as; may be repeated")
 	f.StringVar(&u.uid, "as-uid", "", "UID of the user named with --as")
 	f.StringArrayVar(&u.extra, "as-user-extra", nil, "further attribute KEY=VALUE of the user named with --as; may be repeated")

@@ -70,7 +70,7 @@ func (d *doctor) ownPair(name, pair, unusable string, a advices) check {
 		certs, err := readPair(certFile, keyFile)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && (pair != datadir.Authority || !isThere(certFile) && !isThere(keyFile) && len(filesNamed(pki, "", ".crt")) == 0):
-			return finding{Status: ok, Found: "there is none yet; the next start makes it"}
+			return finding{Status: ok, Found: "there is none yet; the next start creates it"}
 		case errors.Is(err, fs.ErrPermission):
 			return finding{Status: problem, Found: err.Error(), Advice: "Run the command and the server as the user who owns the file."}
 		case err != nil:

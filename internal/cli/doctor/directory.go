@@ -66,7 +66,7 @@ func (d *doctor) checkParent() finding {
 		return finding{Status: problem, Found: fmt.Sprintf("%s is missing, and this user, %d, cannot make it: %v", d.dataDir, os.Getuid(), err),
 			Advice: fmt.Sprintf("Make it as root: install -d -m 0700 -o %d %s", os.Getuid(), d.dataDir)}
 	}
-	return finding{Status: ok, Found: d.dataDir + " does not exist yet; the first start makes it"}
+	return finding{Status: ok, Found: d.dataDir + " does not exist yet: keelson serve creates it"}
 }
 
 // existing returns the nearest parent of a path that exists, or the path itself if it does.
@@ -246,7 +246,7 @@ func (d *doctor) checkStore(running bool) finding {
 		return finding{Status: warning, Found: "a restore was interrupted and left " + part, Advice: "The store itself is complete. Remove the rest: rm -r " + part}
 	}
 	if !exists {
-		return finding{Status: ok, Found: "there is no store yet; the first start makes it"}
+		return finding{Status: ok, Found: "there is no store yet: keelson serve creates it"}
 	}
 	return finding{Status: ok, Found: filepath.Join(dir, "member") + " is there, without leftovers of an interrupted start or restore"}
 }

@@ -83,7 +83,7 @@ type doctor struct {
 	limit     time.Duration // of one check
 	now       func() time.Time
 	built     time.Time    // the time of the commit of this program; zero if unknown
-	openFiles func() int64 // 0 if there is no limit, or it is unknown
+	openFiles func() int64 // 0 if none is set, or it is unknown
 	freeBytes func(dir string) (int64, error)
 	timeSync  func(ctx context.Context, dir string) (time.Duration, error)
 }

@@ -145,7 +145,7 @@ func TestFindings(t *testing.T) {
 		check, status string
 		found, advice string
 	}{
-		"directory is missing": {func(t *testing.T, d *doctor) { remove(t, d.dataDir) }, "data-dir", ok, "the first start makes it", ""},
+		"directory is missing": {func(t *testing.T, d *doctor) { remove(t, d.dataDir) }, "data-dir", ok, "keelson serve creates it", ""},
 		"directory is a file": {func(t *testing.T, d *doctor) { remove(t, d.dataDir); write(t, d.dataDir, "", 0o600) },
 			"data-dir", problem, "is not a directory", "--data-dir"},
 		"directory is below a file": {func(t *testing.T, d *doctor) {
@@ -177,7 +177,7 @@ func TestFindings(t *testing.T) {
 		"format is older":         {func(t *testing.T, d *doctor) { remove(t, filepath.Join(d.dataDir, format.File)) }, "format", ok, "upgrades it", ""},
 		"format is damaged":       {func(t *testing.T, d *doctor) { record(t, d, "{") }, "format", problem, "not readable", "put a copy in its place"},
 		"store is missing":        {func(t *testing.T, d *doctor) { remove(t, datadir.Etcd(d.dataDir)) }, "store", problem, "is missing", "snapshot restore"},
-		"no store yet":            {func(t *testing.T, d *doctor) { remove(t, datadir.Etcd(d.dataDir), datadir.PKI(d.dataDir)) }, "store", ok, "the first start makes it", ""},
+		"no store yet":            {func(t *testing.T, d *doctor) { remove(t, datadir.Etcd(d.dataDir), datadir.PKI(d.dataDir)) }, "store", ok, "keelson serve creates it", ""},
 		"restore was interrupted": {func(t *testing.T, d *doctor) { rename(t, datadir.Etcd(d.dataDir), datadir.Etcd(d.dataDir)+".part") }, "store", problem, "not complete", "snapshot restore"},
 		"rest of a restore":       {func(t *testing.T, d *doctor) { mkdir(t, datadir.Etcd(d.dataDir)+".part") }, "store", warning, "left", "rm -r"},
 		"rest of a first start":   {func(t *testing.T, d *doctor) { mkdir(t, filepath.Join(datadir.Etcd(d.dataDir), "first-start")) }, "store", warning, "first-start", "Start the server"},
@@ -188,11 +188,11 @@ func TestFindings(t *testing.T) {
 		}, "ca", problem, "expired on", "new authority"},
 		"authority lost its key": {func(t *testing.T, d *doctor) { remove(t, pki(d, "ca.key")) }, "ca", problem, "ca.key", "Put copies"},
 		"authority is lost":      {func(t *testing.T, d *doctor) { remove(t, pki(d, "ca.key"), pki(d, "ca.crt")) }, "ca", problem, "ca.crt", "Put copies"},
-		"no certificates":        {func(t *testing.T, d *doctor) { remove(t, datadir.PKI(d.dataDir)) }, "ca", ok, "next start makes it", ""},
+		"no certificates":        {func(t *testing.T, d *doctor) { remove(t, datadir.PKI(d.dataDir)) }, "ca", ok, "next start creates it", ""},
 		"serving expired": {func(t *testing.T, d *doctor) {
 			makePair(t, pki(d, "serving"), time.Now().Add(-day), time.Now().Add(-time.Hour))
 		}, "serving-cert", problem, "expired on", "next start"},
-		"serving is missing": {func(t *testing.T, d *doctor) { remove(t, pki(d, "serving.crt")) }, "serving-cert", ok, "next start makes it", ""},
+		"serving is missing": {func(t *testing.T, d *doctor) { remove(t, pki(d, "serving.crt")) }, "serving-cert", ok, "next start creates it", ""},
 		"admin ends soon": {func(t *testing.T, d *doctor) {
 			makePair(t, pki(d, "admin"), time.Now().Add(-day), time.Now().Add(9*day))
 		}, "admin-cert", warning, "expires on", "next start"},
@@ -226,7 +226,7 @@ func TestFindings(t *testing.T) {
 		"store in use":      {func(t *testing.T, d *doctor) { hold(t, d) }, "store", ok, "the running server uses it", ""},
 
 		"few open files":       {func(_ *testing.T, d *doctor) { d.openFiles = func() int64 { return 1024 } }, "open-files", warning, "the limit is 1024, want at least 4096", "LimitNOFILE="},
-		"unknown limit":        {func(_ *testing.T, d *doctor) { d.openFiles = func() int64 { return 0 } }, "open-files", ok, "does not tell it", ""},
+		"unknown limit":        {func(_ *testing.T, d *doctor) { d.openFiles = func() int64 { return 0 } }, "open-files", ok, "does not report one", ""},
 		"little space":         {func(_ *testing.T, d *doctor) { d.freeBytes = free(1<<30 - 1) }, "disk-space", warning, "1023 MiB", "Make room"},
 		"too little space":     {func(_ *testing.T, d *doctor) { d.freeBytes = free(256<<20 - 1) }, "disk-space", problem, "255 MiB", "Make room"},
 		"unknown space":        {func(_ *testing.T, d *doctor) { d.freeBytes = free(math.MaxInt64) }, "disk-space", ok, "not checked", ""},

@@ -94,7 +94,7 @@ func (d *doctor) checkOpenFiles(context.Context) finding {
 	n := d.openFiles()
 	switch {
 	case n == 0:
-		return finding{Status: ok, Found: "there is no limit, or this system does not tell it"}
+		return finding{Status: ok, Found: "no limit is set, or this system does not report one"}
 	case n < wantFiles:
 		return finding{Status: warning, Found: fmt.Sprintf("the limit is %d, want at least %d: each connection needs one", n, wantFiles),
 			Advice: "Raise it: ulimit -n 65536 as root in the shell that starts the server, or LimitNOFILE=65536 in the unit of systemd."}

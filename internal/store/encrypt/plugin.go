@@ -4,7 +4,7 @@ import "context"
 
 // This file declares how KMS plugins are called. Package internal/store/encrypt/kms calls them by gRPC.
 
-// Dial connects to the KMS plugin at a Unix socket. A plugin that cannot be reached now is no error.
+// Dial connects to the KMS plugin at a Unix socket. A plugin that cannot be reached now is not an error.
 type Dial func(socket string) (Plugin, error)
 
 // Plugin calls a KMS plugin, by version 2 of its protocol. Its methods return a *PluginError if the

@@ -30,7 +30,7 @@ type Rules struct {
 }
 
 // NewRules builds the rules of a valid configuration. It connects to KMS plugins, whose state is asked for in the background until
-// Close; a plugin that cannot be reached is no error.
+// Close; a plugin that cannot be reached is not an error.
 func NewRules(ctx context.Context, c *Configuration, o PluginOptions) (*Rules, error) {
 	r := &Rules{providers: map[schema.GroupResource][]provider{}}
 	for i := range c.Resources {

@@ -7,7 +7,7 @@ package etcd
 // writes to etcd's files. The file gets a record for each change, shortly after the change. It is
 // not synced: a record that a crash takes away is made again from the database at the next start.
 // What is in the write-ahead log is protected by the log's own checksums until then. The database is
-// also the reason why a checksum that is missing is no error: the value is trusted and gets one.
+// also the reason why a checksum that is missing is not an error: the value is trusted and gets one.
 //
 // A record is 24 bytes, little-endian: the revision, with the kind of the record in its highest
 // byte; a hash of the key, by which records of the same key replace each other; the CRC-32C of key
