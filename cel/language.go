@@ -332,6 +332,24 @@ func (l *Language) functions(like func(*decls.OverloadDecl) bool) []string {
 	return slices.Compact(names)
 }
 
+// Overloads returns the function of a name of [Language.Functions] that is not an operator: once for
+// each combination of types, in the form of [LanguageOptions], without Call.
+func (l *Language) Overloads(name string) []Function {
+	fn := l.words.Env.Base.Functions()[name]
+	if fn == nil || !slices.Contains(l.Functions(), name) {
+		return nil
+	}
+	var out []Function
+	for _, o := range fn.OverloadDecls() {
+		f := Function{Name: name, Member: o.IsMemberFunction(), Result: o.ResultType().String()}
+		for _, p := range o.ArgTypes() {
+			f.Params = append(f.Params, p.String())
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
 // Macros returns the sorted names of the macros.
 func (l *Language) Macros() []string {
 	var names []string
