@@ -10,11 +10,13 @@ import (
 	"strings"
 )
 
-// This file draws the pictures: a terminal, the way of a write, and charts of the measurements.
+// This file draws the pictures: a terminal, and charts of the measurements.
 
 // picturesOfDocs returns the functions that draw the pictures that are kept in docs/, by file name.
 func picturesOfDocs() map[string]func(root string) ([]byte, error) {
-	return map[string]func(string) ([]byte, error){"terminal.svg": terminal, "write.svg": write}
+	return map[string]func(string) ([]byte, error){
+		"terminal.svg": terminal, "write.svg": write, "read.svg": read, "decision.svg": decision, "fields.svg": fields, "cost.svg": cost,
+	}
 }
 
 // style has the colours of the pictures. They follow the reader's light or dark setting.
@@ -60,24 +62,6 @@ func terminal(root string) ([]byte, error) {
 		}
 		fmt.Fprintf(&b, "\n"+`<text class="%s" x="20" y="%d">%s</text>`, class, 52+i*height, html.EscapeString(l))
 	}
-	return []byte(b.String() + "\n</svg>\n"), nil
-}
-
-// write draws the way of a write through the server.
-func write(string) ([]byte, error) {
-	steps := []string{"authenticate", "authorize", "decode, prune, default", "admission", "validate, CEL rules", "store on disk"}
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 %d" role="img" aria-label="The way of a write">%s`, len(steps)*56+70, style)
-	for i, s := range steps {
-		y := 10 + i*56
-		fmt.Fprintf(&b, "\n"+`<rect class="b" x="160" y="%d" width="260" height="36" rx="6"/><text class="t" x="290" y="%d" text-anchor="middle">%s</text>`, y, y+23, s)
-		if i < len(steps)-1 {
-			fmt.Fprintf(&b, `<path class="s" d="M290 %d v16 m-5 -6 l5 6 l5 -6"/>`, y+38)
-		}
-	}
-	fmt.Fprintf(&b, "\n"+`<text class="m" x="20" y="33">request ──▶</text><text class="m" x="440" y="89">refused: 403</text><text class="m" x="440" y="201">refused: 403</text><text class="m" x="440" y="257">invalid: 422</text>`)
-	y := 10 + len(steps)*56
-	fmt.Fprintf(&b, "\n"+`<path class="s" d="M290 %d v16 m-5 -6 l5 6 l5 -6"/><text class="m" x="290" y="%d" text-anchor="middle">answer, and an event for each watcher</text>`, y-18, y+20)
 	return []byte(b.String() + "\n</svg>\n"), nil
 }
 
