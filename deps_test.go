@@ -171,7 +171,7 @@ var arrows = map[string]string{
 	"internal/testapi":                "internal/admission internal/api internal/authn internal/builtin internal/cache jsondoc kind internal/objects internal/store internal/store/mem",
 	"cmd/keelson":                     "internal/cli internal/fastpath",
 	"cmd/try":                         "",
-	"internal/site":                   "internal/cli internal/cli/command server server/etcd",
+	"internal/site":                   "cel internal/cli internal/cli/command server server/etcd",
 
 	"internal/admission/noderestriction": "internal/admission authz internal/authz/node jsondoc internal/meta internal/status",
 	"internal/admission/lookup":          "internal/cache kind internal/status",

@@ -22,32 +22,32 @@ import (
 // that matches no rule is not recorded.
 type Policy struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitempty"` // without effect
 
-	Rules             []PolicyRule `json:"rules"`
-	OmitStages        []Stage      `json:"omitStages,omitempty"` // besides those of the rule
-	OmitManagedFields bool         `json:"omitManagedFields,omitempty"`
+	Rules             []PolicyRule `json:"rules"`                       // the first one that matches a request counts
+	OmitStages        []Stage      `json:"omitStages,omitempty"`        // RequestReceived, ResponseStarted, ResponseComplete or Panic, besides those of the rule
+	OmitManagedFields bool         `json:"omitManagedFields,omitempty"` // leaves managedFields out of recorded objects
 }
 
 // PolicyRule matches requests by lists of values. An empty list matches every request. A rule has
 // either resources or non-resource URLs, not both; with neither it matches all requests.
 type PolicyRule struct {
-	Level             Level            `json:"level"`
-	Users             []string         `json:"users,omitempty"`
-	UserGroups        []string         `json:"userGroups,omitempty"`
-	Verbs             []string         `json:"verbs,omitempty"`
-	Resources         []GroupResources `json:"resources,omitempty"`
-	Namespaces        []string         `json:"namespaces,omitempty"` // "" for what is in none
-	NonResourceURLs   []string         `json:"nonResourceURLs,omitempty"`
-	OmitStages        []Stage          `json:"omitStages,omitempty"`
-	OmitManagedFields *bool            `json:"omitManagedFields,omitempty"` // nil: as the policy says
+	Level             Level            `json:"level"`                       // None, Metadata, Request or RequestResponse; required
+	Users             []string         `json:"users,omitempty"`             // names; none: all
+	UserGroups        []string         `json:"userGroups,omitempty"`        // one of the groups of the user; none: all
+	Verbs             []string         `json:"verbs,omitempty"`             // such as get, list, create; none: all
+	Resources         []GroupResources `json:"resources,omitempty"`         // of which group and kind; none: all
+	Namespaces        []string         `json:"namespaces,omitempty"`        // "" stands for objects without a namespace; none: all
+	NonResourceURLs   []string         `json:"nonResourceURLs,omitempty"`   // paths, with * at the end; not together with resources
+	OmitStages        []Stage          `json:"omitStages,omitempty"`        // stages that are not recorded
+	OmitManagedFields *bool            `json:"omitManagedFields,omitempty"` // overrides that of the policy
 }
 
 // GroupResources are resources of a group: pods, pods/log, pods/*, */scale, *.
 type GroupResources struct {
-	Group         string   `json:"group,omitempty"`
-	Resources     []string `json:"resources,omitempty"`
-	ResourceNames []string `json:"resourceNames,omitempty"`
+	Group         string   `json:"group,omitempty"`         // "" is the core group
+	Resources     []string `json:"resources,omitempty"`     // pods, pods/log, pods/*, */scale, *; none: all of the group
+	ResourceNames []string `json:"resourceNames,omitempty"` // names of objects; none: all
 }
 
 // maxPolicy is the largest policy file, in bytes.

@@ -44,14 +44,14 @@ type Settings struct {
 	File string `json:"-"` // "" if there is none
 	Root string `json:"-"` // the folder that files named here must be in; "" if the user trusts the settings
 
-	CRDs          []string      `json:"crds"`
-	Exclude       []string      `json:"exclude"`
-	SkipKinds     []string      `json:"skipKinds"`
-	IgnoreMissing bool          `json:"ignoreMissing"`
-	IgnorePaths   []string      `json:"ignorePaths"`
-	Suppress      []Suppression `json:"suppress"`
-	Baseline      string        `json:"baseline"`
-	Output        string        `json:"output"`
+	CRDs          []string      `json:"crds"`          // files, folders or templates with the definitions, as --crd takes them
+	Exclude       []string      `json:"exclude"`       // globs of files that are left out
+	SkipKinds     []string      `json:"skipKinds"`     // kinds whose objects are not checked
+	IgnoreMissing bool          `json:"ignoreMissing"` // true: objects whose kind is not known are not a mistake
+	IgnorePaths   []string      `json:"ignorePaths"`   // fields that are not checked
+	Suppress      []Suppression `json:"suppress"`      // findings that are not reported
+	Baseline      string        `json:"baseline"`      // a file with findings that are known
+	Output        string        `json:"output"`        // the format, as -o takes it
 }
 
 // Suppression drops findings.

@@ -76,6 +76,43 @@ func formsPage(root string) (string, error) {
 	return b.String(), nil
 }
 
+// configurations are the files that commands read: kind, apiVersion, where it is named, and type.
+var configurations = [][4]string{
+	{"AuthorizationConfiguration", "apiserver.config.k8s.io/v1", "`keelson serve --authorization-config`, `keelson authz --config`", "config.AuthorizationConfiguration"},
+	{"AuthenticationConfiguration", "apiserver.config.k8s.io/v1", "`keelson serve --authentication-config`", "jwt.Configuration"},
+	{"EncryptionConfiguration", "apiserver.config.k8s.io/v1", "`keelson serve --encryption-provider-config`", "encrypt.Configuration"},
+	{"Policy", "audit.k8s.io/v1", "`keelson serve --audit-policy-file`", "audit.Policy"},
+	{"AdmissionConfiguration", "apiserver.config.k8s.io/v1", "`keelson serve --admission-control-config-file`", "plugins.admissionConfiguration"},
+	{"WebhookAdmissionConfiguration", "apiserver.config.k8s.io/v1", "the plugins MutatingAdmissionWebhook and ValidatingAdmissionWebhook", "plugins.webhookConfiguration"},
+	{"MutatingAdmissionPolicyConfiguration, ValidatingAdmissionPolicyConfiguration", "apiserver.config.k8s.io/v1", "the plugins MutatingAdmissionPolicy and ValidatingAdmissionPolicy", "plugins.policyConfiguration"},
+	{"PodSecurityConfiguration", "pod-security.admission.config.k8s.io/v1", "the plugin PodSecurity", "podsecurity.Configuration"},
+	{"ResourceQuotaConfiguration", "apiserver.config.k8s.io/v1", "the plugin ResourceQuota", "quota.Configuration"},
+	{"EventRateLimit: Configuration", "eventratelimit.admission.k8s.io/v1alpha1", "the plugin EventRateLimit", "eventrate.Configuration"},
+	{"PodTolerationRestriction: Configuration", "podtolerationrestriction.admission.k8s.io/v1alpha1", "the plugin PodTolerationRestriction", "plugins.tolerationConfiguration"},
+	{".keelson.yaml: Configuration", "cli.keelson.io/v1", "`keelson validate` and `keelson lint` in a repository", "settings.Settings"},
+}
+
+// configurationPage returns the page of the files that commands read, from the Go types that they are decoded into.
+func configurationPage(root string) (string, error) {
+	t, err := parseTypes(root, "internal/authz/config", "internal/authn/jwt", "internal/store/encrypt", "internal/audit", "internal/admission/plugins",
+		"internal/admission/podsecurity", "internal/admission/quota", "internal/admission/eventrate", "internal/settings")
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("# Configuration files\n\nEach file begins with its `apiVersion` and `kind`; older versions of Kubernetes' kinds are read, too. A field that a file does not\n" +
+		"know is an error with its line (in an audit policy it is a warning, as in Kubernetes). Durations are written like `30s` or `5m`.\n" +
+		"The form of conversions is on [its page](/conversion/), that of suites on [Testing definitions](/testing/).\n")
+	for _, c := range configurations {
+		fmt.Fprintf(&b, "\n## %s\n\n`apiVersion: %s`, for %s.\n", c[0], c[1], c[2])
+		pkg, name, _ := strings.Cut(c[3], ".")
+		if err := t.write(&b, pkg, name, map[string]bool{}); err != nil {
+			return "", err
+		}
+	}
+	return b.String(), nil
+}
+
 // types has the structs of packages, by package.Type.
 type types map[string]*ast.StructType
 
@@ -137,7 +174,7 @@ func (t types) write(b *strings.Builder, pkg, name string, seen map[string]bool)
 	for _, f := range s.Fields.List {
 		if f.Tag == nil {
 			if len(f.Names) == 0 { // the envelope
-				b.WriteString("| `apiVersion`, `kind` | text | the envelope |\n")
+				b.WriteString("| `apiVersion`, `kind` | string | the envelope |\n")
 			}
 			continue
 		}
@@ -191,7 +228,9 @@ func (t types) describe(pkg string, e ast.Expr) (string, [2]string) {
 		switch {
 		case t[from+"."+e.Sel.Name] != nil:
 			return title(e.Sel.Name), [2]string{from, e.Sel.Name}
-		case from == "metav1":
+		case e.Sel.Name == "Duration" && from == "metav1":
+			return "duration", [2]string{}
+		case from == "metav1", from == "corev1":
 			return "Kubernetes " + e.Sel.Name, [2]string{}
 		}
 		return plainType(from + "." + e.Sel.Name), [2]string{}
@@ -202,11 +241,11 @@ func (t types) describe(pkg string, e ast.Expr) (string, [2]string) {
 // plainType returns a basic type in words.
 func plainType(name string) string {
 	switch name {
-	case "string", "Severity", "PartOutcome", "schema.GoalKind":
-		return "text"
+	case "string", "Severity", "PartOutcome", "schema.GoalKind", "Level", "Stage":
+		return "string"
 	case "bool":
 		return "true or false"
-	case "int", "int64", "uint64", "time.Duration":
+	case "int", "int32", "int64", "uint64", "time.Duration":
 		return "integer"
 	case "float64":
 		return "number"

@@ -43,7 +43,7 @@ func menu() []group {
 			{"gotests", "A server in Go tests"}, {"examples", "Examples"}, {"packages", "Packages"}}},
 		{"Understand", []entry{{"concepts", "Concepts and terms"}, {"comparison", "How it compares"}, {"found", "What it found"}, {"api", "The API"},
 			{"benchmarks", "Measurements"}, {"charts", "Charts"}}},
-		{"Reference", []entry{{"compat", "Differences from Kubernetes"}, {"limits", "Limits"}, {"security", "Security"}, {"metrics", "Metrics"},
+		{"Reference", []entry{{"compat", "Differences from Kubernetes"}, {"limits", "Limits"}, {"security", "Security"}, {"metrics", "Metrics"}, {"configuration", "Configuration files"}, {"functions", "CEL functions"},
 			{"exit-codes", "Exit codes"}, {"json", "JSON documents"}, {"findings", "IDs of findings"}}},
 		{"For maintainers", []entry{{"architecture", "Architecture"}, {"extending", "Where new things go"}, {"glossary", "Glossary"}, {"conformance", "Conformance"}, {"fastpaths", "Fast paths"}, {"longruns", "Long runs"}}},
 	}
@@ -109,27 +109,17 @@ func generate(root, out string, groups []group) (map[string]bool, error) {
 			return nil, err
 		}
 	}
-	metrics, err := metricsPage()
-	if err != nil {
-		return nil, err
-	}
-	charts, err := chartsPage(root, filepath.Join(out, "static"))
-	if err != nil {
-		return nil, err
-	}
-	codes, err := exitCodesPage()
-	if err != nil {
-		return nil, err
-	}
-	forms, err := formsPage(root)
-	if err != nil {
-		return nil, err
-	}
-	findings, err := findingsPage(root)
-	if err != nil {
-		return nil, err
-	}
-	for p, text := range map[string]string{"metrics": metrics, "charts": charts, "exit-codes": codes, "json": forms, "findings": findings} {
+	for p, make := range map[string]func() (string, error){
+		"metrics": metricsPage, "exit-codes": exitCodesPage, "functions": functionsPage,
+		"charts":        func() (string, error) { return chartsPage(root, filepath.Join(out, "static")) },
+		"json":          func() (string, error) { return formsPage(root) },
+		"configuration": func() (string, error) { return configurationPage(root) },
+		"findings":      func() (string, error) { return findingsPage(root) },
+	} {
+		text, err := make()
+		if err != nil {
+			return nil, err
+		}
 		written[p] = true
 		if err := writePage(out, p, text); err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,7 +16,7 @@ func TestMenu(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	generated := map[string]bool{"metrics": true, "charts": true, "exit-codes": true, "json": true, "findings": true}
+	generated := map[string]bool{"metrics": true, "charts": true, "exit-codes": true, "json": true, "findings": true, "configuration": true, "functions": true}
 	seen := map[string]int{}
 	for _, g := range menu() {
 		for _, e := range g.Pages {
@@ -152,6 +153,47 @@ func TestFormsPages(t *testing.T) {
 	} {
 		if !strings.Contains(row.page, row.want) {
 			t.Errorf("no %q in:\n%s", row.want, row.page)
+		}
+	}
+}
+
+// TestFunctionsPage holds that the page has each function and macro once, and that all examples are true.
+func TestFunctionsPage(t *testing.T) {
+	all, err := languages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := functionsPage(); err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]int{}
+	for _, g := range functionGroups {
+		for _, e := range g.examples {
+			shown[e.name]++
+		}
+	}
+	newest := all[oldest+len(all)-1]
+	for _, name := range append(newest.Functions(), newest.Macros()...) {
+		if want := 1; shown[name] != want && (newest.Overloads(name) != nil || slices.Contains(newest.Macros(), name)) {
+			t.Errorf("%s has %d examples, want %d", name, shown[name], want)
+		}
+	}
+}
+
+// TestConfigurationPage holds that each field of a configuration has a meaning, and that no kind of a file is missing.
+func TestConfigurationPage(t *testing.T) {
+	text, err := configurationPage("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row := range strings.Lines(text) {
+		if strings.HasPrefix(row, "| `") && strings.HasSuffix(row, "|  |\n") {
+			t.Errorf("a field without a meaning: %s", row)
+		}
+	}
+	for _, want := range []string{"| `matchConditions` | list of WebhookMatchCondition | the webhook is asked only if all are true |", "## EncryptionConfiguration"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in:\n%s", want, text)
 		}
 	}
 }

@@ -37,15 +37,15 @@ var Resource = schema.GroupResource{Resource: "events"}
 // eventratelimit.admission.k8s.io.
 type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
-	Limits          []Limit `json:"limits"`
+	Limits          []Limit `json:"limits"` // each must be kept
 }
 
 // Limit is a limit of one type.
 type Limit struct {
-	Type      string `json:"type"`
-	QPS       int32  `json:"qps"` // events a second
-	Burst     int32  `json:"burst"`
-	CacheSize int32  `json:"cacheSize,omitempty"` // 0 means 4,096
+	Type      string `json:"type"`                // what shares the limit: Server, Namespace, User or SourceAndObject
+	QPS       int32  `json:"qps"`                 // events a second
+	Burst     int32  `json:"burst"`               // events at once
+	CacheSize int32  `json:"cacheSize,omitempty"` // how many namespaces, users or sources are told apart; default 4,096
 }
 
 // DeepCopyObject implements runtime.Object.

@@ -29,11 +29,14 @@ import (
 // admissionConfiguration is the file of --admission-control-config-file.
 type admissionConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
-	Plugins         []struct {
-		Name          string          `json:"name"`
-		Path          string          `json:"path"`
-		Configuration json.RawMessage `json:"configuration"`
-	} `json:"plugins"`
+	Plugins         []pluginConfiguration `json:"plugins"` // those that have a configuration
+}
+
+// pluginConfiguration has the configuration of a plugin, in a file or here.
+type pluginConfiguration struct {
+	Name          string          `json:"name"`          // such as PodSecurity
+	Path          string          `json:"path"`          // of a file with the configuration, from the folder of this one
+	Configuration json.RawMessage `json:"configuration"` // the configuration, if there is no path
 }
 
 // DeepCopyObject implements runtime.Object.
@@ -74,8 +77,8 @@ func (c *Configs) Files(plugin string) (dir, kubeconfig string) {
 // ValidatingAdmissionWebhook.
 type webhookConfiguration struct {
 	metav1.TypeMeta    `json:",inline"`
-	KubeConfigFile     string `json:"kubeConfigFile"`
-	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
+	KubeConfigFile     string `json:"kubeConfigFile"`               // absolute path of a kubeconfig with credentials, by the host names of webhooks
+	StaticManifestsDir string `json:"staticManifestsDir,omitempty"` // absolute path of a folder of webhooks that always hold
 }
 
 // DeepCopyObject implements runtime.Object.
@@ -85,7 +88,7 @@ func (c *webhookConfiguration) DeepCopyObject() runtime.Object { clone := *c; re
 // ValidatingAdmissionPolicy.
 type policyConfiguration struct {
 	metav1.TypeMeta    `json:",inline"`
-	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
+	StaticManifestsDir string `json:"staticManifestsDir,omitempty"` // absolute path of a folder of policies and bindings that always hold
 }
 
 // DeepCopyObject implements runtime.Object.
@@ -94,8 +97,8 @@ func (c *policyConfiguration) DeepCopyObject() runtime.Object { clone := *c; ret
 // tolerationConfiguration is the configuration of PodTolerationRestriction.
 type tolerationConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
-	Default         []corev1.Toleration `json:"default,omitempty"`
-	Whitelist       []corev1.Toleration `json:"whitelist,omitempty"`
+	Default         []corev1.Toleration `json:"default,omitempty"`   // of pods in namespaces without an annotation
+	Whitelist       []corev1.Toleration `json:"whitelist,omitempty"` // what pods in these namespaces may have; none: all
 }
 
 // DeepCopyObject implements runtime.Object.

@@ -18,26 +18,26 @@ import (
 // pod-security.admission.config.k8s.io. The zero value makes namespaces without labels privileged.
 type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
-	Defaults        Defaults   `json:"defaults"`
-	Exemptions      Exemptions `json:"exemptions"`
+	Defaults        Defaults   `json:"defaults"`   // of namespaces without labels
+	Exemptions      Exemptions `json:"exemptions"` // what is not checked
 }
 
 // Defaults are the levels of namespaces without labels. Empty levels are privileged, empty versions
 // the latest.
 type Defaults struct {
-	Enforce        string `json:"enforce,omitempty"`
-	EnforceVersion string `json:"enforce-version,omitempty"`
-	Audit          string `json:"audit,omitempty"`
-	AuditVersion   string `json:"audit-version,omitempty"`
-	Warn           string `json:"warn,omitempty"`
-	WarnVersion    string `json:"warn-version,omitempty"`
+	Enforce        string `json:"enforce,omitempty"`         // the level above which pods are refused: privileged, baseline or restricted; default privileged
+	EnforceVersion string `json:"enforce-version,omitempty"` // latest, or a version such as v1.37
+	Audit          string `json:"audit,omitempty"`           // the level above which the audit log says so
+	AuditVersion   string `json:"audit-version,omitempty"`   // as enforce-version
+	Warn           string `json:"warn,omitempty"`            // the level above which the user is warned
+	WarnVersion    string `json:"warn-version,omitempty"`    // as enforce-version
 }
 
 // Exemptions are users, namespaces and runtime classes that are not checked.
 type Exemptions struct {
-	Usernames      []string `json:"usernames,omitempty"`
-	Namespaces     []string `json:"namespaces,omitempty"`
-	RuntimeClasses []string `json:"runtimeClasses,omitempty"`
+	Usernames      []string `json:"usernames,omitempty"`      // who may create any pod
+	Namespaces     []string `json:"namespaces,omitempty"`     // where any pod may be created
+	RuntimeClasses []string `json:"runtimeClasses,omitempty"` // of pods that are not checked
 }
 
 // DeepCopyObject implements runtime.Object.

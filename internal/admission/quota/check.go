@@ -16,10 +16,10 @@ import (
 // LimitedResource is a resource of which nothing may be used without a quota. It is part of the
 // plugin's configuration.
 type LimitedResource struct {
-	APIGroup      string                                     `json:"apiGroup,omitempty"`
-	Resource      string                                     `json:"resource"`
-	MatchContains []string                                   `json:"matchContains,omitempty"`
-	MatchScopes   []corev1.ScopedResourceSelectorRequirement `json:"matchScopes,omitempty"`
+	APIGroup      string                                     `json:"apiGroup,omitempty"`      // of the resource; "" is the core group
+	Resource      string                                     `json:"resource"`                // such as pods; * is not possible
+	MatchContains []string                                   `json:"matchContains,omitempty"` // parts of names that a quota limits, such as requests.cpu: a use of one needs a quota
+	MatchScopes   []corev1.ScopedResourceSelectorRequirement `json:"matchScopes,omitempty"`   // scopes of a quota: objects in one need a quota
 }
 
 // demand is what a request uses.

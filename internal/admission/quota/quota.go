@@ -45,7 +45,7 @@ import (
 // Configuration is the configuration of the plugin.
 type Configuration struct {
 	metav1.TypeMeta  `json:",inline"`
-	LimitedResources []LimitedResource `json:"limitedResources"`
+	LimitedResources []LimitedResource `json:"limitedResources"` // of which nothing may be used without a quota
 }
 
 // DeepCopyObject implements runtime.Object.

@@ -39,72 +39,72 @@ import (
 type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	JWT       []Issuer   `json:"jwt"`
-	Anonymous *Anonymous `json:"anonymous,omitempty"` // nil: the flag decides
+	JWT       []Issuer   `json:"jwt"`                 // the issuers whose tokens are accepted
+	Anonymous *Anonymous `json:"anonymous,omitempty"` // requests without credentials; without it, --anonymous-auth decides
 }
 
 // Anonymous selects the paths on which requests without a credential are accepted.
 type Anonymous struct {
-	Enabled    bool                 `json:"enabled"`
-	Conditions []AnonymousCondition `json:"conditions,omitempty"`
+	Enabled    bool                 `json:"enabled"`              // whether they are accepted
+	Conditions []AnonymousCondition `json:"conditions,omitempty"` // the paths at which they are; none: at all paths
 }
 
 // AnonymousCondition is a path at which anonymous requests are accepted.
 type AnonymousCondition struct {
-	Path string `json:"path"`
+	Path string `json:"path"` // such as /livez
 }
 
 // Issuer describes an issuer of tokens. The API calls it a JWTAuthenticator.
 type Issuer struct {
-	Issuer               Identity         `json:"issuer"`
-	ClaimValidationRules []ValidationRule `json:"claimValidationRules,omitempty"`
-	ClaimMappings        Mappings         `json:"claimMappings"`
-	UserValidationRules  []UserRule       `json:"userValidationRules,omitempty"`
+	Issuer               Identity         `json:"issuer"`                         // who signs the tokens
+	ClaimValidationRules []ValidationRule `json:"claimValidationRules,omitempty"` // all must hold for a token
+	ClaimMappings        Mappings         `json:"claimMappings"`                  // how claims become a user
+	UserValidationRules  []UserRule       `json:"userValidationRules,omitempty"`  // all must hold for the user
 }
 
 // Identity names the issuer, its audiences and the location of its documents.
 type Identity struct {
-	URL                  string   `json:"url"`
-	DiscoveryURL         *string  `json:"discoveryURL,omitempty"` // nil: below URL
-	CertificateAuthority string   `json:"certificateAuthority,omitempty"`
-	Audiences            []string `json:"audiences"`
-	AudienceMatchPolicy  string   `json:"audienceMatchPolicy,omitempty"` // MatchAny
-	EgressSelectorType   string   `json:"egressSelectorType,omitempty"`
+	URL                  string   `json:"url"`                            // https, equal to the claim iss
+	DiscoveryURL         *string  `json:"discoveryURL,omitempty"`         // of the discovery document, if it is not below url
+	CertificateAuthority string   `json:"certificateAuthority,omitempty"` // certificates in PEM; default the CAs of the system
+	Audiences            []string `json:"audiences"`                      // at least one; a token must name one of them
+	AudienceMatchPolicy  string   `json:"audienceMatchPolicy,omitempty"`  // MatchAny; required if there are several audiences
+	EgressSelectorType   string   `json:"egressSelectorType,omitempty"`   // is refused: there are no egress selectors
 }
 
 // ValidationRule requires a claim to have a value, or an expression over the claims to be true.
 type ValidationRule struct {
-	Claim         string `json:"claim,omitempty"`
-	RequiredValue string `json:"requiredValue,omitempty"`
-	Expression    string `json:"expression,omitempty"`
-	Message       string `json:"message,omitempty"`
+	Claim         string `json:"claim,omitempty"`         // a claim with requiredValue, or an expression, not both
+	RequiredValue string `json:"requiredValue,omitempty"` // the value of the claim, a string
+	Expression    string `json:"expression,omitempty"`    // CEL over claims, true if the token is accepted
+	Message       string `json:"message,omitempty"`       // of the refusal, for an expression
 }
 
 // Mappings map the claims of a token to a user.
 type Mappings struct {
-	Username Mapping        `json:"username"`
-	Groups   Mapping        `json:"groups,omitempty"`
-	UID      Mapping        `json:"uid"` // has no prefix
-	Extra    []ExtraMapping `json:"extra,omitempty"`
+	Username Mapping        `json:"username"`         // a claim with a prefix, or an expression; required
+	Groups   Mapping        `json:"groups,omitempty"` // a claim with a prefix, or an expression
+	UID      Mapping        `json:"uid"`              // a claim without a prefix, or an expression
+	Extra    []ExtraMapping `json:"extra,omitempty"`  // more attributes of the user
 }
 
 // Mapping is a claim, with a prefix for its values, or an expression.
 type Mapping struct {
-	Claim      string  `json:"claim,omitempty"`
-	Prefix     *string `json:"prefix,omitempty"`
-	Expression string  `json:"expression,omitempty"`
+	Claim      string  `json:"claim,omitempty"`      // the name of a claim
+	Prefix     *string `json:"prefix,omitempty"`     // in front of the claim; required with claim, may be empty
+	Expression string  `json:"expression,omitempty"` // CEL over claims; not together with claim
 }
 
 // ExtraMapping is an expression for one key of the user's extra.
 type ExtraMapping struct {
-	Key             string `json:"key"`
-	ValueExpression string `json:"valueExpression"`
+	Key             string `json:"key"`             // a lowercase path with a domain, such as example.com/team
+	ValueExpression string `json:"valueExpression"` // CEL over claims: a string or a list of strings
 }
 
 // UserRule requires an expression over the user to be true.
 type UserRule struct {
-	Expression string `json:"expression"`
-	Message    string `json:"message,omitempty"`
+	Expression string `json:"expression"`        // CEL over user, true if it is accepted
+	Message    string `json:"message,omitempty"` // of the refusal
 }
 
 // DeepCopyObject makes Configuration a runtime.Object for the decoder. It does not copy: nothing

@@ -53,43 +53,42 @@ const (
 // AuthorizationConfiguration lists the authorizers in order.
 type AuthorizationConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
-	Authorizers     []AuthorizerConfiguration `json:"authorizers"`
+	Authorizers     []AuthorizerConfiguration `json:"authorizers"` // in the order in which they are asked
 }
 
 // AuthorizerConfiguration describes one authorizer.
 type AuthorizerConfiguration struct {
-	Type    string                `json:"type"`
-	Name    string                `json:"name"`
-	Webhook *WebhookConfiguration `json:"webhook,omitempty"`
+	Type    string                `json:"type"`              // Webhook, RBAC, Node, ABAC, AlwaysAllow or AlwaysDeny; only Webhook may appear more than once
+	Name    string                `json:"name"`              // unique, a DNS subdomain; it is in metrics, logs and reasons
+	Webhook *WebhookConfiguration `json:"webhook,omitempty"` // for the type Webhook, and only for it
 }
 
 // WebhookConfiguration describes a webhook: where it is, when it is called, and what its failure
 // means. Durations are in Go's notation.
 type WebhookConfiguration struct {
-	AuthorizedTTL             metav1.Duration `json:"authorizedTTL"` // default 5m
-	CacheAuthorizedRequests   *bool           `json:"cacheAuthorizedRequests,omitempty"`
-	UnauthorizedTTL           metav1.Duration `json:"unauthorizedTTL"` // default 30s
-	CacheUnauthorizedRequests *bool           `json:"cacheUnauthorizedRequests,omitempty"`
-	Timeout                   metav1.Duration `json:"timeout"`
-	// Versions of SubjectAccessReview: the one that is sent, and the one that match conditions see.
-	SubjectAccessReviewVersion               string                  `json:"subjectAccessReviewVersion"`
-	MatchConditionSubjectAccessReviewVersion string                  `json:"matchConditionSubjectAccessReviewVersion"`
-	FailurePolicy                            string                  `json:"failurePolicy"`
-	ConnectionInfo                           WebhookConnectionInfo   `json:"connectionInfo"`
-	MatchConditions                          []WebhookMatchCondition `json:"matchConditions"`
+	AuthorizedTTL                            metav1.Duration         `json:"authorizedTTL"`                            // how long an allowed answer is cached; default 5m
+	CacheAuthorizedRequests                  *bool                   `json:"cacheAuthorizedRequests,omitempty"`        // false: allowed answers are not cached; default true
+	UnauthorizedTTL                          metav1.Duration         `json:"unauthorizedTTL"`                          // how long any other answer is cached; default 30s
+	CacheUnauthorizedRequests                *bool                   `json:"cacheUnauthorizedRequests,omitempty"`      // false: other answers are not cached; default true
+	Timeout                                  metav1.Duration         `json:"timeout"`                                  // of a call, at most 30s; required
+	SubjectAccessReviewVersion               string                  `json:"subjectAccessReviewVersion"`               // the version that is sent: v1 or v1beta1; required
+	MatchConditionSubjectAccessReviewVersion string                  `json:"matchConditionSubjectAccessReviewVersion"` // the version that match conditions see: v1; required if there are any
+	FailurePolicy                            string                  `json:"failurePolicy"`                            // the decision if the webhook fails: NoOpinion or Deny; required
+	ConnectionInfo                           WebhookConnectionInfo   `json:"connectionInfo"`                           // where the webhook is; required
+	MatchConditions                          []WebhookMatchCondition `json:"matchConditions"`                          // the webhook is asked only if all are true
 
 	conditions *match.Conditions
 }
 
 // WebhookConnectionInfo has the address of a webhook.
 type WebhookConnectionInfo struct {
-	Type           string  `json:"type"`
-	KubeConfigFile *string `json:"kubeConfigFile"`
+	Type           string  `json:"type"`           // KubeConfigFile; InClusterConfig is refused
+	KubeConfigFile *string `json:"kubeConfigFile"` // the path of a kubeconfig with the address, CA and credentials
 }
 
 // WebhookMatchCondition is an expression that must be true for a webhook to be asked.
 type WebhookMatchCondition struct {
-	Expression string `json:"expression"`
+	Expression string `json:"expression"` // CEL over request, the spec of the SubjectAccessReview
 }
 
 // Conditions returns the compiled match conditions, nil if there are none.

@@ -21,7 +21,7 @@ import (
 type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	Resources []ResourceConfiguration `json:"resources"`
+	Resources []ResourceConfiguration `json:"resources"` // the first one that names a resource counts
 }
 
 // DeepCopyObject implements runtime.Object.
@@ -32,28 +32,28 @@ func (c *Configuration) DeepCopyObject() runtime.Object {
 
 // ResourceConfiguration is one entry: "secrets", "pandas.awesome.bears.example", "*.apps", "*." for the core group, "*.*".
 type ResourceConfiguration struct {
-	Resources []string                `json:"resources"`
-	Providers []ProviderConfiguration `json:"providers"`
+	Resources []string                `json:"resources"` // secrets, widgets.example.com, *.example.com, *. for the core group, *.* for all
+	Providers []ProviderConfiguration `json:"providers"` // the first one writes, all read
 }
 
 // ProviderConfiguration has one of its fields set.
 type ProviderConfiguration struct {
-	AESGCM    *KeysConfiguration `json:"aesgcm,omitempty"`
-	AESCBC    *KeysConfiguration `json:"aescbc,omitempty"`
-	Secretbox *KeysConfiguration `json:"secretbox,omitempty"`
-	Identity  *struct{}          `json:"identity,omitempty"`
-	KMS       *KMSConfiguration  `json:"kms,omitempty"`
+	AESGCM    *KeysConfiguration `json:"aesgcm,omitempty"`    // AES in Galois/Counter mode; change the key often
+	AESCBC    *KeysConfiguration `json:"aescbc,omitempty"`    // AES in CBC mode
+	Secretbox *KeysConfiguration `json:"secretbox,omitempty"` // XSalsa20 and Poly1305
+	Identity  *struct{}          `json:"identity,omitempty"`  // not encrypted: {}
+	KMS       *KMSConfiguration  `json:"kms,omitempty"`       // a plugin that keeps the key
 }
 
 // KeysConfiguration is the keys of a provider. The first one writes.
 type KeysConfiguration struct {
-	Keys []Key `json:"keys"`
+	Keys []Key `json:"keys"` // the first one writes, all read
 }
 
 // Key is a key with its name, which is in front of each value.
 type Key struct {
-	Name   string `json:"name"`
-	Secret string `json:"secret"` // base64
+	Name   string `json:"name"`   // unique; it is stored in front of each value
+	Secret string `json:"secret"` // base64 of 16, 24 or 32 bytes; of 32 for secretbox
 }
 
 // String hides the secret from logs and errors.
@@ -64,11 +64,11 @@ func (k Key) GoString() string { return k.String() }
 
 // KMSConfiguration is a KMS plugin.
 type KMSConfiguration struct {
-	APIVersion string           `json:"apiVersion,omitempty"`
-	Name       string           `json:"name"`
-	CacheSize  *int32           `json:"cachesize,omitempty"`
-	Endpoint   string           `json:"endpoint"`
-	Timeout    *metav1.Duration `json:"timeout,omitempty"`
+	APIVersion string           `json:"apiVersion,omitempty"` // v2; v1 is refused
+	Name       string           `json:"name"`                 // of the plugin; it is stored in front of each value
+	CacheSize  *int32           `json:"cachesize,omitempty"`  // is refused: only v1 has it
+	Endpoint   string           `json:"endpoint"`             // unix:///path/of/the/socket
+	Timeout    *metav1.Duration `json:"timeout,omitempty"`    // of a call; default 3s
 }
 
 // defaultTimeout is the time of a call of a KMS plugin.
