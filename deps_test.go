@@ -158,6 +158,7 @@ var arrows = map[string]string{
 	"internal/longruns":               "",
 	"internal/testcrds":               "",
 	"internal/testcerts":              "",
+	"internal/testpages":              "",
 	"internal/testports":              "",
 	"internal/testpty":                "",
 	"internal/testdir":                "",

@@ -90,7 +90,7 @@ var serves = regexp.MustCompile(`^(keelson|go run \./cmd/try) serve( .*)?$`)
 
 // do does what a page says, and returns what is printed and the exit code.
 func (m *machine) do(t *testing.T, command string) (string, int) {
-	if found := serves.FindStringSubmatch(command); found != nil {
+	if found := serves.FindStringSubmatch(strings.TrimSpace(command)); found != nil {
 		return m.serve(t, strings.Fields(found[2])), 0
 	}
 	out, code := m.run(t, command)

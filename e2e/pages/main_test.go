@@ -1,4 +1,4 @@
-// Package pages does what the pages of docs/ tell a new user to do, and compares what the commands print with the page.
+// Package pages does what the pages tell a user to do, and compares what the commands print with the page.
 //
 // A page is a sequence of blocks. In a block "```console", a line with "$ " is a command, and the lines up to the next command are
 // what it prints. A block "```sh" is a script, such as one that writes a file: it must end with exit code 0, and what it prints is

@@ -1,13 +1,15 @@
 package pages
 
 import (
-	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keelson-io/keelson/internal/testpages"
 )
 
 // This file finds the commands of the pages and compares what they print.
@@ -19,9 +21,6 @@ var needs = map[string]string{
 	"docs/start/embed.md":          "go",    // it compiles a program
 }
 
-// others lists pages outside docs/start whose commands run.
-var others = []string{"docs/tour.md", "docs/found.md", "docs/releases.md", "docs/cel.md", "docs/sql.md"}
-
 // step is one command of a page with what the page says it prints.
 type step struct {
 	line    int // of the page, from 1
@@ -30,41 +29,50 @@ type step struct {
 	script  bool // what it prints is not compared
 }
 
-// TestPages follows each page.
+// TestPages follows each page that has commands.
 func TestPages(t *testing.T) {
-	pages := others
-	starts, err := filepath.Glob("../../docs/start/*.md")
-	if err != nil || len(starts) < 6 {
-		t.Fatalf("got %d quick starts (%v), want one for each reader", len(starts), err)
+	pages, err := testpages.List("../..")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, path := range starts {
-		pages = append(pages, "docs/start/"+filepath.Base(path))
-	}
+	followed := 0
 	for _, page := range pages {
-		t.Run(strings.TrimSuffix(filepath.Base(page), ".md"), func(t *testing.T) {
+		text, err := testpages.Read("../..", page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := readSteps(text)
+		if len(steps) == 0 {
+			continue
+		}
+		followed++
+		t.Run(strings.TrimSuffix(page, ".md"), func(t *testing.T) {
 			if needs[page] == "go" && !*long {
-				t.Skip("it compiles a Go program: make pages")
+				t.Skip("it compiles a Go program: make site-test")
 			}
-			follow(t, page)
+			t.Parallel()
+			follow(t, page, text, steps)
 		})
+	}
+	if followed < 10 {
+		t.Fatalf("got %d pages with commands, want at least 10", followed)
 	}
 }
 
 // follow does what a page says.
-func follow(t *testing.T, page string) {
-	path := filepath.Join("../..", page)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps := readSteps(string(text))
-	if len(steps) == 0 {
-		t.Fatalf("%s has no commands", page)
-	}
+func follow(t *testing.T, page, text string, steps []step) {
 	m := newMachine(t, page)
 	for i := range steps {
 		s := &steps[i]
-		got, code := m.do(t, s.command)
+		if tool := missingTool(s.command); tool != "" {
+			t.Logf("%s:%d: does not run without %s", page, s.line, tool)
+			continue
+		}
+		command := s.command
+		if s.script && !serves.MatchString(strings.TrimSpace(command)) {
+			command = "trap 'failed=$?' ERR; failed=0\n" + command + "trap - ERR; (exit $failed)"
+		}
+		got, code := m.do(t, command)
 		switch {
 		case s.script:
 			if code != 0 {
@@ -77,10 +85,25 @@ func follow(t *testing.T, page string) {
 		}
 	}
 	if os.Getenv("UPDATE_PAGES") != "" {
-		if err := os.WriteFile(path, []byte(withOutputs(string(text), steps)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join("../..", page), []byte(withOutputs(text, steps)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// tools lists programs that a command may need and a machine may lack.
+var tools = []string{"jq", "openssl"}
+
+// missingTool returns the name of a program that the command needs and this machine lacks.
+func missingTool(command string) string {
+	for _, tool := range tools {
+		if regexp.MustCompile(`(^|\| )` + tool + ` `).MatchString(command) {
+			if _, err := exec.LookPath(tool); err != nil {
+				return tool
+			}
+		}
+	}
+	return ""
 }
 
 // readSteps returns the commands of a page in order.
@@ -147,23 +170,20 @@ func TestReadSteps(t *testing.T) {
 	}
 }
 
-// TestPagesHaveNoOtherShell holds that no page of docs/start has commands in a block that nobody runs.
+// TestPagesHaveNoOtherShell holds that no page has commands in a block that looks as if it ran.
 func TestPagesHaveNoOtherShell(t *testing.T) {
-	err := filepath.WalkDir("../../docs/start", func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, fence := range regexp.MustCompile("(?m)^```(bash|shell|text)$").FindAllString(string(text), -1) {
-			t.Errorf("%s: got a block %s, want console or sh, which this test runs", path, fence)
-		}
-		return nil
-	})
+	pages, err := testpages.List("../..")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, page := range pages {
+		text, err := testpages.Read("../..", page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fence := range regexp.MustCompile("(?m)^ *```(bash|shell|text)$|^ +```(sh|console)$").FindAllString(text, -1) {
+			t.Errorf("%s: got a block %s, want console or sh without indentation, which this test runs", page, fence)
+		}
 	}
 }
 
