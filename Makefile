@@ -119,8 +119,8 @@ poison: ## unit, race and e2e tests in the poison mode: documents and buffers ar
 e2e: ## the real binary, driven by real kubectl and client-go
 	$(GO) test -vet=off -count=1 -parallel=4 -timeout=20m -p=1 ./e2e/ ./e2e/pages/
 
-.PHONY: pages
-pages: ## what the pages of docs/start and the tour tell a new user to do, with those that compile Go programs; UPDATE_PAGES=1 writes the outputs
+.PHONY: site-test
+site-test: ## every command of the pages, with those that compile Go programs, and what they print; UPDATE_PAGES=1 writes the outputs
 	$(GO) test -count=1 -timeout=60m -v ./e2e/pages/ -long | grep -avE '^=== '
 
 # So many cases take about ten seconds. A number, not a time: what every change must pass does not depend on the machine.
