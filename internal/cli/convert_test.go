@@ -107,12 +107,12 @@ func TestExampleOfTheConversionPage(t *testing.T) {
 	}
 	lost, _, _ := strings.Cut(scriptFile(t, "lost.txt"), "\n\n")
 	for _, want := range []string{
-		"```yaml\n" + scriptFile(t, "conversion.yaml") + "```",
+		"cat > conversion.yaml <<'END'\n" + scriptFile(t, "conversion.yaml") + "END\n",
 		"$ keelson convert -f crd.yaml -f mistakes.yaml --to v1 web.yaml\n" + scriptFile(t, "mistakes.txt") + "```",
 		"$ keelson convert -f crd.yaml -f first.yaml --check\n" + lost + "\n",
 		"$ keelson convert -f crd.yaml -f conversion.yaml --to v1 web.yaml\n" + scriptFile(t, "v1.yaml") + "```",
-		"```yaml\n" + scriptFile(t, "web.yaml") + "```",
-		scriptFile(t, "crd.yaml")[strings.Index(scriptFile(t, "crd.yaml"), "  versions:\n"):],
+		"cat > web.yaml <<'END'\n" + scriptFile(t, "web.yaml") + "END\n",
+		"cat > crd.yaml <<'END'\n" + scriptFile(t, "crd.yaml") + "END\n",
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("docs/conversion.md does not show\n%s", want)
