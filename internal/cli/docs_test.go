@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/keelson-io/keelson/internal/testpages"
 )
 
 // TestLintFindingsInTheDocs holds that the findings in docs/lint.md also occur in the test scripts.
@@ -106,5 +109,83 @@ func TestUsagesOfFlags(t *testing.T) {
 	check(newRootCommand())
 	for _, program := range programs {
 		check(program())
+	}
+}
+
+// TestCommandsInTheDocs holds that the commands and flags of keelson that pages name exist, in code blocks and in running text.
+func TestCommandsInTheDocs(t *testing.T) {
+	pages, err := testpages.List("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A command ends with the line, a comment, or the next command.
+	call := regexp.MustCompile(`(?:^|[|&;(] ?)keelson ((?:'[^']*'|"[^"]*"|[^'"|&;#])*)`)
+	word := regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^'"\s])+`)
+	calls := 0
+	for _, page := range pages {
+		text, err := testpages.Read("../..", page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := testpages.Spans(text)
+		for _, b := range testpages.Blocks(text) {
+			lines = append(lines, b.Commands()...)
+		}
+		for _, line := range lines {
+			for _, found := range call.FindAllStringSubmatch(line.Text, -1) {
+				calls++
+				if complaint := checkCall(word.FindAllString(found[1], -1)); complaint != "" {
+					t.Errorf("%s:%d: %s: %s", page, line.Number, line.Text, complaint)
+				}
+			}
+		}
+	}
+	if calls < 100 {
+		t.Fatalf("got %d calls of keelson, want at least 100", calls)
+	}
+}
+
+// checkCall returns what is wrong with the words after keelson: an unknown command or flag.
+func checkCall(words []string) string {
+	root := newRootCommand()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	if len(words) > 0 && words[0] == "help" {
+		words = words[1:]
+	}
+	cmd := root
+	for len(words) > 0 && cmd.HasSubCommands() && !strings.HasPrefix(words[0], "-") {
+		next, _, err := cmd.Find(words[:1])
+		if err != nil || next == cmd {
+			return fmt.Sprintf("%s has no command %q", cmd.CommandPath(), words[0])
+		}
+		cmd, words = next, words[1:]
+	}
+	cmd.InitDefaultHelpFlag()
+	cmd.InitDefaultVersionFlag()
+	for _, word := range words {
+		name, _, _ := strings.Cut(word, "=")
+		switch {
+		case word == "-" || word == "--" || !strings.HasPrefix(word, "-"):
+		case strings.HasPrefix(word, "--"):
+			if cmd.Flag(name[2:]) == nil {
+				return fmt.Sprintf("%s has no flag %s", cmd.CommandPath(), name)
+			}
+		case cmd.Flags().ShorthandLookup(word[1:2]) == nil && cmd.InheritedFlags().ShorthandLookup(word[1:2]) == nil:
+			return fmt.Sprintf("%s has no flag %s", cmd.CommandPath(), word)
+		}
+	}
+	return ""
+}
+
+// TestCheckCall holds that unknown commands and flags are found.
+func TestCheckCall(t *testing.T) {
+	for line, fits := range map[string]bool{
+		"serve --data-dir x": true, "lint -o json crds/": true, "help snapshot save": true, "snapshot status --help": true, "eval --sql=x": true,
+		"sevre": false, "serve --data-dri x": false, "snapshot sav": false, "lint -Z": false, "help snapshot sav": false,
+	} {
+		if got := checkCall(strings.Fields(line)); (got == "") != fits {
+			t.Errorf("keelson %s: got %q", line, got)
+		}
 	}
 }
