@@ -12,10 +12,12 @@ import (
 	"strings"
 )
 
-// Others lists the pages that other tests look after, with the reason.
+// Others lists the pages that other tests look after, with the reason. A name with a slash at its end is
+// a folder.
 var Others = map[string]string{
 	"CHANGELOG.md":     "it names commands of the past",
 	"docs/examples.md": "examples/examples_test.go runs the examples",
+	"examples/":        "examples/examples_test.go runs the examples",
 }
 
 // Line is a line or a piece of code of a page.
@@ -43,7 +45,7 @@ func List(root string) ([]string, error) {
 		}
 		name = filepath.ToSlash(name)
 		switch {
-		case e.IsDir() && (name == "bin" || e.Name() == "testdata" || strings.HasPrefix(e.Name(), ".") && name != "."):
+		case e.IsDir() && (name == "bin" || Others[name+"/"] != "" || e.Name() == "testdata" || strings.HasPrefix(e.Name(), ".") && name != "."):
 			return fs.SkipDir
 		case !e.IsDir() && filepath.Ext(name) == ".md" && Others[name] == "":
 			pages = append(pages, name)
