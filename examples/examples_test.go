@@ -1,6 +1,6 @@
-// Package examples tests the examples: each command of docs/examples.md prints what the page says,
-// and a server with real webhooks decides the requests of the authorization examples as "keelson
-// authz check" does.
+// Package examples tests the examples: the commands of docs/examples.md and of the README.md of each
+// folder print what the document says, and a server answers the requests of the examples as the
+// offline commands do.
 package examples
 
 import (
@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,8 +36,8 @@ import (
 	"github.com/keelson-io/keelson/servertest"
 )
 
-// page is the document with the commands and what they print.
-const page = "../docs/examples.md"
+// index is the document that lists the examples.
+const index = "../docs/examples.md"
 
 // TestMain puts keelson, which is this test's process, into the PATH of commands.
 func TestMain(m *testing.M) {
@@ -46,10 +47,54 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestPage runs each line of the page that starts with "$ keelson", and compares what it prints on
-// both streams with the lines below it. UPDATE_EXAMPLES=1 rewrites these lines: read the difference
-// before you commit it.
+// TestPage runs each line of the index and of the examples' documents that starts with "$ keelson",
+// and compares what it prints on both streams with the lines below it. UPDATE_EXAMPLES=1 rewrites
+// these lines: read the difference before you commit it.
 func TestPage(t *testing.T) {
+	for _, page := range append(folders(t, "*", "README.md"), index) {
+		t.Run(filepath.ToSlash(page), func(t *testing.T) { checkPage(t, page) })
+	}
+}
+
+// TestIndex holds that the index links to the document of each folder.
+func TestIndex(t *testing.T) {
+	text, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range folders(t, "*", "README.md") {
+		if !strings.Contains(string(text), "](../examples/"+filepath.ToSlash(page)+")") {
+			t.Errorf("%s: no link to %s", index, page)
+		}
+	}
+}
+
+// folders returns the path of file in each folder of examples of a kind: authorization, pruning or
+// rules, or * for all. A folder without the file fails the test.
+func folders(t *testing.T, kind, file string) []string {
+	list, err := filepath.Glob(filepath.Join(kind, "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, path := range list {
+		path = filepath.Join(filepath.Dir(path), file)
+		if slices.Contains(files, path) {
+			continue
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+		files = append(files, path)
+	}
+	if len(files) == 0 {
+		t.Fatalf("%s: no folders", kind)
+	}
+	return files
+}
+
+// checkPage runs the commands of a document, at least one, and compares.
+func checkPage(t *testing.T, page string) {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
