@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
@@ -42,6 +43,7 @@ const index = "../docs/examples.md"
 // TestMain puts keelson, which is this test's process, into the PATH of commands.
 func TestMain(m *testing.M) {
 	os.Setenv("TMPDIR", testdir.Root())
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	testscript.Main(m, map[string]func(){
 		"keelson": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) },
 	})
