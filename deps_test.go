@@ -172,6 +172,7 @@ var arrows = map[string]string{
 	"internal/testapi":                "internal/admission internal/api internal/authn internal/builtin internal/cache jsondoc kind internal/objects internal/store internal/store/mem",
 	"cmd/keelson":                     "internal/cli internal/fastpath",
 	"cmd/try":                         "",
+	"examples/authorization/webhook":  "",
 	"internal/site":                   "cel internal/cli internal/cli/command server server/etcd",
 
 	"internal/admission/noderestriction": "internal/admission authz internal/authz/node jsondoc internal/meta internal/status",
@@ -362,7 +363,7 @@ var layers = []string{
 	"lint suite",
 	"server/etcd servertest",
 	"internal/cli",
-	"cmd/keelson cmd/try internal/site",
+	"cmd/keelson cmd/try examples internal/site",
 }
 
 // layerOf returns the index of a package's layer, and the entry that it belongs to.

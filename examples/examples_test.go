@@ -160,26 +160,30 @@ func TestServerDecidesAsOffline(t *testing.T) {
 	for _, row := range []struct {
 		folder  string
 		answers map[string]string // webhook -> its answer, as --answer takes it
+		program bool              // the program of the folder webhook decides
 	}{
-		{"protect-crds", map[string]string{"crd-guard": "deny"}},
-		{"two-webhooks", map[string]string{"system-guard": "deny", "policy-engine": "allow"}},
-		{"two-webhooks", map[string]string{"system-guard": "error", "policy-engine": "error"}},
-		{"deny-rules", map[string]string{"forbidden": "deny"}},
-		{"scoped-role", map[string]string{"contractor-scope": "deny"}},
-		{"versions", map[string]string{"company": "no-opinion"}},
-		{"skip-webhook", map[string]string{"company": "error"}},
-		{"skip-webhook", map[string]string{"company": "deny"}},
+		{"protect-crds", map[string]string{"crd-guard": "deny"}, true},
+		{"two-webhooks", map[string]string{"system-guard": "deny", "policy-engine": "allow"}, false},
+		{"two-webhooks", map[string]string{"system-guard": "error", "policy-engine": "error"}, false},
+		{"deny-rules", map[string]string{"forbidden": "deny"}, false},
+		{"scoped-role", map[string]string{"contractor-scope": "deny"}, true},
+		{"versions", map[string]string{"company": "no-opinion"}, false},
+		{"skip-webhook", map[string]string{"company": "error"}, false},
+		{"skip-webhook", map[string]string{"company": "deny"}, false},
 	} {
 		t.Run(fmt.Sprint(row.folder, row.answers), func(t *testing.T) {
 			folder := filepath.Join("authorization", row.folder)
 			want := decideOffline(t, folder, row.answers)
-			got := decideOnServer(t, folder, row.answers)
+			got := decideOnServer(t, folder, row.answers, row.program)
 			if len(want) == 0 || len(got) != len(want) {
 				t.Fatalf("got %d decisions of the server, want %d", len(got), len(want))
 			}
 			for i, w := range want {
 				if !got[i].equals(w) {
 					t.Errorf("%s: got %+v of the server, want %+v", w.Request, got[i], w)
+				}
+				if row.program && w.Decision == "deny" && !strings.HasSuffix(got[i].Reason, " only") {
+					t.Errorf("%s: got the reason %q, want that of the webhook's policy", w.Request, got[i].Reason)
 				}
 			}
 		})
@@ -219,8 +223,9 @@ func decideOffline(t *testing.T, folder string, answers map[string]string) []dec
 }
 
 // decideOnServer starts a server with the configuration and the roles of folder and a webhook for
-// each answer, and returns what it answers to the requests of folder.
-func decideOnServer(t *testing.T, folder string, answers map[string]string) []decision {
+// each answer, and returns what it answers to the requests of folder. If program is true, the program
+// of the folder webhook decides, and its answers are those of its policy.
+func decideOnServer(t *testing.T, folder string, answers map[string]string, program bool) []decision {
 	text, err := os.ReadFile(filepath.Join(folder, "authorization.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +235,13 @@ func decideOnServer(t *testing.T, folder string, answers map[string]string) []de
 		if !bytes.Contains(text, []byte(path)) {
 			t.Fatalf("%s: no webhook %s", folder, name)
 		}
-		text = bytes.ReplaceAll(text, []byte(path), []byte(startWebhook(t, answer)))
+		hook := ""
+		if program {
+			hook = startProgram(t)
+		} else {
+			hook = startWebhook(t, answer)
+		}
+		text = bytes.ReplaceAll(text, []byte(path), []byte(hook))
 	}
 	file := filepath.Join(t.TempDir(), "authorization.yaml")
 	if err := os.WriteFile(file, text, 0o600); err != nil {
