@@ -189,3 +189,55 @@ func TestCheckCall(t *testing.T) {
 		}
 	}
 }
+
+// otherFlags lists flags of other programs that pages name on their own.
+var otherFlags = map[string]string{
+	"--validate":             "kubectl",
+	"--allow-untrusted":      "apk",
+	"--insecure-ignore-tlog": "cosign",
+	"--local-crds":           "kubectl-validate",
+	"--local-schemas":        "kubectl-validate",
+}
+
+// TestFlagsInTheDocs holds that each flag that pages name on its own is one of keelson, or of another program in otherFlags.
+func TestFlagsInTheDocs(t *testing.T) {
+	pages, err := testpages.List("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{"help": true}
+	var add func(cmd *cobra.Command)
+	add = func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+		for _, c := range cmd.Commands() {
+			add(c)
+		}
+	}
+	add(newRootCommand())
+	for _, program := range programs {
+		add(program())
+	}
+	flag := regexp.MustCompile(`^--([a-z0-9-]+)`)
+	used := map[string]bool{}
+	for _, page := range pages {
+		text, err := testpages.Read("../..", page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range testpages.Spans(text) {
+			found := flag.FindStringSubmatch(line.Text)
+			switch {
+			case found == nil || known[found[1]]:
+			case otherFlags[found[0]] != "":
+				used[found[0]] = true
+			default:
+				t.Errorf("%s:%d: no command of keelson has the flag %s", page, line.Number, found[0])
+			}
+		}
+	}
+	for name := range otherFlags {
+		if !used[name] {
+			t.Errorf("otherFlags: no page names %s", name)
+		}
+	}
+}
