@@ -101,8 +101,9 @@ func (b Block) Runs() bool { return b.Kind == "console" || b.Kind == "sh" }
 var prefix = regexp.MustCompile(`^\s*(- )?(run: |#+ |\$ )?\s*`)
 
 // looks matches what looks like a command, with variables before it.
-var looks = regexp.MustCompile(`^([A-Z_]+=\S* )*(apt|apt-get|brew|cd|cosign|cp|curl|docker|export|git|go|head|helm|jq|keelson|kubectl|kustomize|make|` +
-	`mv|npm|openssl|podman|sha256sum|skopeo|sudo|systemctl|tar)( |$)`)
+var looks = regexp.MustCompile(`^([A-Z_]+=\S* )*(apk|apt|apt-get|awk|brew|cargo|cat|cd|chmod|chown|cosign|cp|curl|docker|dpkg|echo|etcdctl|export|git|go|grep|` +
+	`head|helm|jq|keelson|kubectl|kustomize|ln|ls|make|mkdir|mv|npm|openssl|pip|podman|psql|rm|rpm|sed|sha256sum|skopeo|sqlite3|ss|sudo|` +
+	`systemctl|systemd-run|tar|ulimit|unzip|wget)( |$)`)
 
 // Commands returns the lines of the block that look like commands, without what stands before the command. In a block "console",
 // these are the lines with a prompt.
