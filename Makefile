@@ -43,13 +43,25 @@ release-test: ## the packages for Linux on amd64, twice, with the same bytes; th
 	cd release && $(GO) test -count=1 -v -timeout=20m -run '^(TestInstalled.*|TestGoInstall|TestAction|TestHooks)$$' . -packages=../bin/release
 	cd conformance/clients && $(GO) test -count=1 -v -timeout=20m -run '^TestChart$$' .
 
-# HUGO=hugo uses an installed one.
-HUGO ?= CGO_ENABLED=0 $(GO) run github.com/gohugoio/hugo@v0.164.0
+# HUGO=hugo uses an installed one. NPM fetches the search of the site.
+NPM      ?= npm
+CHROMIUM ?= chromium
+HUGO     ?= CGO_ENABLED=0 $(GO) run github.com/gohugoio/hugo@v0.164.0
 .PHONY: site
 site: ## the website of docs/, into bin/site; fails for warnings, dead links, pages above 300 KB; compiles Hugo first, which takes minutes
 	$(GO) run ./internal/site -o .tmp/site
+	$(NPM) pack --silent --pack-destination .tmp minisearch@7.2.0 >.tmp/npm.txt
+	tar -xzf .tmp/minisearch-7.2.0.tgz -C .tmp/site/static --strip-components=3 --transform=s/index.js/minisearch.js/ package/dist/es/index.js
 	$(HUGO) --source .tmp/site --destination "$$PWD/bin/site" --cleanDestinationDir --panicOnWarning --quiet
+	$(GO) run ./internal/site -index bin/site
 	$(GO) run ./internal/site -check bin/site
+
+.PHONY: site-look
+site-look: ## bin/site in Chromium: axe-core on each page, light, dark and as a phone; screenshots in .tmp/axe/shots; installs Chromium
+	command -v $(CHROMIUM) >/dev/null || apt-get install -y -qq chromium
+	mkdir -p .tmp/axe/shots
+	$(NPM) install --silent --no-fund --no-audit --prefix .tmp/axe puppeteer-core@24.43.1 axe-core@4.14.1
+	cd .tmp/axe && CHROMIUM="$$(command -v $(CHROMIUM))" node ../../site/axe.mjs ../../bin/site shots
 
 .PHONY: figures
 figures: ## files, lines and comments of each folder; long and branchy functions; package variables that change

@@ -77,6 +77,27 @@ func build(root, out string) error {
 	for p := range written {
 		known[p] = true
 	}
+	examples, err := filepath.Glob(filepath.Join(root, "examples", "*", "*", "README.md"))
+	if err != nil {
+		return err
+	}
+	for i, e := range examples {
+		if examples[i], err = filepath.Rel(root, filepath.Dir(e)); err != nil {
+			return err
+		}
+		known[filepath.ToSlash(examples[i])] = true
+	}
+	for _, e := range examples {
+		text, err := os.ReadFile(filepath.Join(root, e, "README.md"))
+		if err != nil {
+			return err
+		}
+		p := filepath.ToSlash(e)
+		if err := writePage(out, p, convert(string(text), p, known)); err != nil {
+			return err
+		}
+		written[p] = true
+	}
 	if err := writePage(out, "_index", convert(string(home), ".", known)); err != nil {
 		return err
 	}
@@ -213,7 +234,10 @@ func destination(link, dir string, known map[string]bool) string {
 		anchor = "#" + anchor
 	}
 	page, inDocs := strings.CutPrefix(strings.TrimSuffix(file, ".md"), "docs/")
+	example := strings.TrimSuffix(file, "/README.md")
 	switch {
+	case strings.HasPrefix(example, "examples/") && known[example]:
+		return "/" + example + "/" + anchor
 	case inDocs && known[page] && path.Base(page) == "README":
 		return "/" + path.Join(path.Dir(page), "all") + "/" + anchor
 	case inDocs && known[page]:

@@ -49,13 +49,16 @@ func TestPicturesAreCurrent(t *testing.T) {
 
 // TestDestinations holds where links of the repository point to in the site.
 func TestDestinations(t *testing.T) {
-	known := map[string]bool{"limits": true, "start/install": true, "README": true}
+	known := map[string]bool{"limits": true, "start/install": true, "README": true, "examples/rules/quota": true}
 	for _, row := range []struct{ link, dir, want string }{
 		{"limits.md", "docs", "/limits/"},
 		{"limits.md#bodies", "docs", "/limits/#bodies"},
 		{"../limits.md", "docs/start", "/limits/"},
 		{"install.md", "docs/start", "/start/install/"},
 		{"docs/README.md", ".", "/all/"},
+		{"../examples/rules/quota/README.md", "docs", "/examples/rules/quota/"},
+		{"../quota", "examples/rules/crontab", "/examples/rules/quota/"},
+		{"crd.yaml", "examples/rules/quota", source + "examples/rules/quota/crd.yaml"},
 		{"docs/terminal.svg", ".", "/terminal.svg"},
 		{"../LICENSE", "docs", source + "LICENSE"},
 		{"../api/route.go", "docs", source + "api/route.go"},
@@ -91,7 +94,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"a/index.html: has a script",
+		"a/index.html: has a script besides the search",
 		"a/index.html: loads ../none.svg, which is not a file of the site",
 		"a/index.html: the link ../#none points to no place in its page",
 		"b/index.html: got 300041 bytes with what it loads, want at most 300000",
@@ -195,5 +198,16 @@ func TestConfigurationPage(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
+	}
+}
+
+// TestSections holds what the search finds: each heading with the text below it, and the address of both.
+func TestSections(t *testing.T) {
+	page := `<body><nav><h2>Menu</h2></nav><main><h1 id="limits">Limits</h1><p>What is
+<b>bounded</b>.</p><h2 id="bodies"><code>Bodies</code> of requests</h2><table><tr><td>3 MiB</td></tr></table></main></body>`
+	got, err := sections("/limits/", page)
+	want := []section{{"/limits/", "Limits", "Limits", "What is bounded ."}, {"/limits/#bodies", "Limits", "Bodies of requests", "3 MiB"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %+v (%v), want %+v", got, err, want)
 	}
 }
