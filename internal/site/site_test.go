@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -209,5 +210,29 @@ func TestSections(t *testing.T) {
 	want := []section{{"/limits/", "Limits", "Limits", "What is bounded ."}, {"/limits/#bodies", "Limits", "Bodies of requests", "3 MiB"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %+v (%v), want %+v", got, err, want)
+	}
+}
+
+// TestRatiosOfTheReadme holds that README.md has the ratios of the table of measurements.
+func TestRatiosOfTheReadme(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := ratios("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]string{"create": "**%g x** the creates a second", "get": "**%g x** the gets", "memory after the first creates": "**%g x** less memory"}
+	for _, r := range found {
+		if form, ok := shown[r.work]; ok {
+			delete(shown, r.work)
+			if want := fmt.Sprintf(form, r.times); !strings.Contains(strings.ReplaceAll(string(text), "\n", " "), want) {
+				t.Errorf("README.md does not say %q", want)
+			}
+		}
+	}
+	if len(shown) > 0 {
+		t.Errorf("the table has no rows %v", shown)
 	}
 }
