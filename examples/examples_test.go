@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -58,7 +59,10 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestIndex holds that the index links to the document of each folder.
+// stories is the number of stories of each proposal.
+var stories = map[string]int{"KEP-3221": 6, "KEP-2876": 15, "KEP-2332": 11}
+
+// TestIndex holds that the index links to the document of each folder, and has all stories by number.
 func TestIndex(t *testing.T) {
 	text, err := os.ReadFile(index)
 	if err != nil {
@@ -68,6 +72,20 @@ func TestIndex(t *testing.T) {
 		if !strings.Contains(string(text), "](../examples/"+filepath.ToSlash(page)+")") {
 			t.Errorf("%s: no link to %s", index, page)
 		}
+	}
+	missing := maps.Clone(stories)
+	for section := range strings.SplitSeq(string(text), "\n## ") {
+		title, rows, _ := strings.Cut(section, "\n")
+		_, kep, _ := strings.Cut(strings.TrimSuffix(title, ")"), "(")
+		for i := range stories[kep] {
+			if !strings.Contains(rows, fmt.Sprintf("\n| %d | [", i+1)) {
+				t.Errorf("%s: %s has no row of story %d", index, kep, i+1)
+			}
+		}
+		delete(missing, kep)
+	}
+	if len(missing) > 0 {
+		t.Errorf("%s: no section of %v", index, missing)
 	}
 }
 
