@@ -190,9 +190,10 @@ func TestServerDecidesAsOffline(t *testing.T) {
 		{"skip-webhook", map[string]string{"company": "deny"}, false},
 	} {
 		t.Run(fmt.Sprint(row.folder, row.answers), func(t *testing.T) {
+			t.Parallel() // a webhook that fails is asked several times, with pauses
 			folder := filepath.Join("authorization", row.folder)
 			want := decideOffline(t, folder, row.answers)
-			got := decideOnServer(t, folder, row.answers, row.program)
+			got := decideOnServer(t, startServer(t, folder, row.answers, row.program), folder)
 			if len(want) == 0 || len(got) != len(want) {
 				t.Fatalf("got %d decisions of the server, want %d", len(got), len(want))
 			}
@@ -240,10 +241,25 @@ func decideOffline(t *testing.T, folder string, answers map[string]string) []dec
 	return list
 }
 
-// decideOnServer starts a server with the configuration and the roles of folder and a webhook for
-// each answer, and returns what it answers to the requests of folder. If program is true, the program
-// of the folder webhook decides, and its answers are those of its policy.
-func decideOnServer(t *testing.T, folder string, answers map[string]string, program bool) []decision {
+// TestSkippedRequestsAreCounted holds that the metric that the example skip-webhook names counts the
+// requests that skip the webhook.
+func TestSkippedRequestsAreCounted(t *testing.T) {
+	folder := filepath.Join("authorization", "skip-webhook")
+	s := startServer(t, folder, map[string]string{"company": "deny"}, false)
+	decideOnServer(t, s, folder)
+	metrics, err := kubernetes.NewForConfigOrDie(s.Config).RESTClient().Get().AbsPath("/metrics").DoRaw(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `apiserver_authorization_match_condition_exclusions_total{name="company",type="Webhook"} 2` + "\n"
+	if !strings.Contains(string(metrics), want) {
+		t.Errorf("the metrics have no line %q", want)
+	}
+}
+
+// startServer starts a server with the configuration and the roles of folder, and a webhook for each
+// answer. If program is true, the program of the folder webhook decides by its policy instead.
+func startServer(t *testing.T, folder string, answers map[string]string, program bool) *servertest.Server {
 	text, err := os.ReadFile(filepath.Join(folder, "authorization.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -272,6 +288,11 @@ func decideOnServer(t *testing.T, folder string, answers map[string]string, prog
 			t.Fatal(err)
 		}
 	}
+	return s
+}
+
+// decideOnServer returns what a server answers to the requests of folder.
+func decideOnServer(t *testing.T, s *servertest.Server, folder string) []decision {
 	client := kubernetes.NewForConfigOrDie(s.Config).AuthorizationV1().SubjectAccessReviews()
 	var list []decision
 	for _, request := range readDocuments(t, filepath.Join(folder, "requests.yaml")) {
