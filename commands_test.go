@@ -31,7 +31,6 @@ var notRun = []struct{ page, command, reason string }{
 	{"docs/packages.md", "openssl", "it needs a release"},
 	{"docs/packages.md", "skopeo", "it needs a release and a registry; TestInstalledImage runs the image"},
 	{"docs/packages.md", "podman", "it needs a release and podman; TestInstalledImage runs the image"},
-	{"docs/sql.md", "keelson export --to sqlite://objects.db --follow", "it does not end; TestExportServer follows a server"},
 }
 
 // TestCommandsRun holds that each command in a block of a page runs in a test, or has a row with the reason.
