@@ -99,8 +99,11 @@ func (m *machine) do(t *testing.T, command string) (string, int) {
 		return m.serve(t, strings.Fields(found[1])), 0
 	}
 	out, code := m.run(t, command)
-	return strings.NewReplacer(m.dir+"/", "/home/you/", strconv.Itoa(m.port), "6443").Replace(out), code
+	return strings.NewReplacer(m.dir+"/", "/home/you/", strconv.Itoa(m.port), "6443").Replace(colours.ReplaceAllString(out, "")), code
 }
+
+// colours matches what sets a colour on a terminal. Pages show texts without it.
+var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // run gives the shell a command.
 func (m *machine) run(t *testing.T, command string) (string, int) {

@@ -19,6 +19,7 @@ var needs = map[string]string{
 	"docs/tour.md":                 "clone", // it is followed in a clone of the repository
 	"docs/start/operator-tests.md": "go",    // it compiles tests
 	"docs/start/embed.md":          "go",    // it compiles a program
+	"docs/comparison.md":           "go",    // it compiles another program
 }
 
 // step is one command of a page with what the page says it prints.
