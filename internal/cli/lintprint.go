@@ -91,7 +91,11 @@ func checked(reports []*lint.Report) string {
 	if definitions > 0 {
 		parts = append(parts, command.Plural(definitions, "definition"))
 	}
-	if policies := len(reports) - definitions; policies > 0 {
+	switch policies := len(reports) - definitions; policies {
+	case 0:
+	case 1:
+		parts = append(parts, "1 policy or binding")
+	default:
 		parts = append(parts, fmt.Sprintf("%d policies and bindings", policies))
 	}
 	return strings.Join(parts, ", ")
