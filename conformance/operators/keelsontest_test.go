@@ -17,11 +17,13 @@ import (
 var changed = []struct {
 	project *project
 	suites  []string
-	specs   int // in these packages; all pass with envtest on kube-apiserver
+	specs   int    // that pass with envtest on kube-apiserver
+	neither string // the end of the name of a spec that passes on neither server
 }{
-	{&lws, lws.suites, 134},
-	{&jobset, jobset.suites, 99},
-	{&karpenter, []string{"./pkg/controllers/state", "./pkg/controllers/node/termination", "./pkg/controllers/nodepool/validation"}, 140},
+	{&lws, lws.suites, 134, ""},
+	// It expects the refusal of a webhook that its suite does not install.
+	{&jobset, jobset.suites, 99, "Elastic scaling behavior is blocked rejects updates to parallelism and completions"},
+	{&karpenter, []string{"./pkg/controllers/state", "./pkg/controllers/node/termination", "./pkg/controllers/nodepool/validation"}, 140, ""},
 }
 
 // maxPatch is the number of lines that a patch may add or remove.
@@ -56,7 +58,7 @@ func TestKeelsontest(t *testing.T) {
 			}
 			passed := 0
 			for _, pkg := range packages {
-				passed += runChanged(t, s, pkg)
+				passed += runChanged(t, s, pkg, c.neither)
 			}
 			fmt.Printf("%s with keelsontest: %d specs passed\n", c.project.module, passed)
 			if passed < c.specs {
@@ -97,36 +99,37 @@ func (s *source) change() error {
 	return err
 }
 
-// runChanged runs the specs of a package and returns how many passed. If specs fail, all of the package runs again.
-func runChanged(t *testing.T, s *source, pkg string) (passed int) {
+// runChanged runs the specs of a package and returns how many passed. Specs that fail run again, without the others, as in
+// TestOperators: some do not wait for what they expect.
+func runChanged(t *testing.T, s *source, pkg, neither string) (passed int) {
 	b, err := s.build(pkg)
 	if err != nil {
 		t.Error(err)
 		return 0
 	}
-	failed := map[string]string{}
-	for range attempts {
-		r, err := b.run(server{"keelsontest", s.tmp}, "")
-		if err != nil {
-			t.Errorf("%s: %v", pkg, err)
-			return 0
-		}
-		passed = 0
-		clear(failed)
-		for _, name := range r.names() {
-			switch o := r.specs[name]; {
-			case o.failed():
-				failed[name] = o.why
-			case o.passed() && o.text != "":
-				passed++
+	on := server{"keelsontest", s.tmp}
+	r, err := b.run(on, "")
+	for n := 2; err == nil && n <= attempts && len(retries(r, r)) > 0; n++ {
+		var more *report
+		if more, err = b.start(on, focusOn([2]*report{r, r}, retries(r, r), b.ginkgo)); err == nil {
+			for _, name := range r.improve(more) {
+				t.Logf("%s: passes at attempt %d", name, n)
 			}
 		}
-		if len(failed) == 0 {
-			break
-		}
 	}
-	for name, why := range failed {
-		t.Errorf("%s: %s: %s", pkg, name, why)
+	if err != nil {
+		t.Errorf("%s: %v", pkg, err)
+		return 0
+	}
+	for _, name := range r.names() {
+		switch o := r.specs[name]; {
+		case o.failed() && neither != "" && strings.HasSuffix(name, neither):
+			t.Logf("%s: %s: %s", pkg, name, o.why)
+		case o.failed():
+			t.Errorf("%s: %s: %s", pkg, name, o.why)
+		case o.passed() && o.text != "":
+			passed++
+		}
 	}
 	return passed
 }
