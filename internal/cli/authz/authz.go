@@ -11,6 +11,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/authz/config"
 	"github.com/keelson-io/keelson/internal/authz/partial"
+	"github.com/keelson-io/keelson/internal/authz/rbac"
 	"github.com/keelson-io/keelson/internal/cli/command"
 )
 
@@ -22,6 +23,7 @@ type options struct {
 	answers  map[string]string
 	unknown  []string
 	against  string
+	former   []string // roles and bindings to compare with
 	audit    []string
 	webhooks []string // names in the configurations
 	output   string
@@ -67,7 +69,10 @@ func newVerb(explain bool) *cobra.Command {
   keelson authz check --config authz.yaml --rbac roles/ --request delete-secrets.yaml --unknown user,groups,name
 
   # Which of yesterday's requests would the new configuration decide otherwise than the old one?
-  keelson authz check --config new.yaml --against old.yaml --rbac roles/ --audit-log audit.log`,
+  keelson authz check --config new.yaml --against old.yaml --rbac roles/ --audit-log audit.log
+
+  # Which of them would changed roles decide otherwise?
+  keelson authz check --rbac new-roles/ --against-rbac roles/ --audit-log audit.log`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	if explain {
@@ -88,13 +93,14 @@ condition: an expression like those of match conditions, for every authorizer
 that might have an opinion, in the order in which they are asked; the first that
 holds decides.
 
---against names another configuration, such as the one in force. What is listed
-then are the requests that the two decide differently, and how often each is
-among them, so that one sees before a reload whom a change would affect. Roles
-and answers are the same for both. A webhook is known by its name. Whether
-somebody denies or nobody has an opinion makes no difference: it is a refusal.`
-	cmd.Annotations = command.Page("everything asked for is allowed, or with --against, both decide alike",
-		"something is not allowed, or depends on what is not known, or with --against, is decided differently",
+--against names another configuration, and --against-rbac other roles and bindings,
+such as those in force. What is listed then are the requests that the two decide
+differently, and how often each is among them, so that one sees before a change
+whom it would affect. What is not named again is the same for both, and so are
+answers. A webhook is known by its name. Whether somebody denies or nobody has an
+opinion makes no difference: it is a refusal.`
+	cmd.Annotations = command.Page("everything asked for is allowed, or in a comparison, both decide alike",
+		"something is not allowed, or depends on what is not known, or in a comparison, is decided differently",
 		"keelson help authz, keelson help serve")
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -105,6 +111,7 @@ somebody denies or nobody has an opinion makes no difference: it is a refusal.`
 	f.StringToStringVar(&o.answers, "answer", nil, "the answer of a webhook: `NAME=ANSWER`, where ANSWER is allow, deny, no-opinion or error")
 	f.StringSliceVar(&o.unknown, "unknown", nil, "unknown `parts` of the requests")
 	f.StringVar(&o.against, "against", "", "AuthorizationConfiguration `file` to compare with")
+	f.StringArrayVar(&o.former, "against-rbac", nil, "`files` or folders with roles and bindings to compare with")
 	f.StringArrayVar(&o.audit, "audit-log", nil, "audit log `files`, as written by --audit-log-path, with the requests to decide")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	return cmd
@@ -121,20 +128,18 @@ func (o *options) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	index, err := o.index(cmd.InOrStdin())
+	roles, err := readRoles(o.rbac, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
-	decide, err := o.decider(o.flags, index)
+	decide, err := o.decider(o.flags, roles)
 	if err != nil {
 		return err
 	}
-	if o.against != "" {
-		old := o.flags
-		old.File = o.against
-		before, err := o.decider(old, index)
+	if o.against != "" || o.former != nil {
+		before, err := o.before(roles, cmd.InOrStdin())
 		if err != nil {
-			return fmt.Errorf("--against: %w", err)
+			return err
 		}
 		if err := o.checkAnswers(); err != nil {
 			return err
@@ -158,6 +163,25 @@ func (o *options) run(cmd *cobra.Command) error {
 		return errors.New("")
 	}
 	return nil
+}
+
+// before returns the decider to compare with. now are the roles of the other one.
+func (o *options) before(now *rbac.Index, in io.Reader) (decider, error) {
+	flags, roles := o.flags, now
+	if o.against != "" {
+		flags.File = o.against
+	}
+	if o.former != nil {
+		var err error
+		if roles, err = readRoles(o.former, in); err != nil {
+			return nil, fmt.Errorf("--against-rbac: %w", err)
+		}
+	}
+	d, err := o.decider(flags, roles)
+	if err != nil {
+		return nil, fmt.Errorf("--against: %w", err)
+	}
+	return d, nil
 }
 
 func (o *options) print(out io.Writer, rulings []ruling) error {

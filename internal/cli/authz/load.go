@@ -226,9 +226,9 @@ func (o *options) checkAnswers() error {
 	return nil
 }
 
-// index returns the default roles and those of the files.
-func (o *options) index(in io.Reader) (*rbac.Index, error) {
-	docs, err := manifest.Read(o.rbac, in)
+// readRoles returns the default roles and those of files.
+func readRoles(files []string, in io.Reader) (*rbac.Index, error) {
+	docs, err := manifest.Read(files, in)
 	if err != nil {
 		return nil, err
 	}
