@@ -92,7 +92,7 @@ results, and changes nothing else: read the difference before you commit it.
   keelson test --update tests/ && git diff tests/
   keelson test -o junit tests/ > junit.xml
   keelson test --init crds/widgets.yaml tests/widgets_rules.yaml`,
-		Annotations: command.Page("every case passed", "a case failed, a suite cannot be read, or no case was found",
+		Annotations: command.Page("every case passed; with --mutate, also if changes were not detected", "a case failed, a suite cannot be read, no case was found, or the coverage is below --coverage-min",
 			"keelson help validate, keelson help normalize, keelson help witness", "docs/testing.md: all keys of suites"),
 		Args: command.NeedArguments("SUITE"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -25,7 +25,7 @@ import (
 func exitCodesPage() (string, error) {
 	var b strings.Builder
 	b.WriteString("# Exit codes\n\nEach command ends with 0, 1 or 2. Results go to standard output, everything else to standard error. `keelson help COMMAND` has\n" +
-		"the same words. 2 always means that the command line is wrong: a flag is unknown or has a wrong value, or an argument is missing.\n\n" +
+		"the same words. 2 means that the command line is wrong: a flag is unknown or has a wrong value, or an argument is missing.\n\n" +
 		"| Command | 0 | 1 |\n| --- | --- | --- |\n")
 	rows := 0
 	var walk func(c *cobra.Command)
@@ -309,8 +309,8 @@ func findingsPage(root string) (string, error) {
 	if rules < 5 || len(ids) < 8 {
 		return "", fmt.Errorf("got %d rules of validate and %d IDs of lint", rules, len(ids))
 	}
-	b.WriteString("\n## lint\n\nAn ID is the check, a slash, and what it is about. [Checking definitions](/lint/#findings) describes the checks, and the second\n" +
-		"parts that are keywords of a schema or types of a server's error. These are written in the code as a whole:\n\n")
+	b.WriteString("| `Policy/NAME` | the admission policy NAME denies the object, or cannot decide about it |\n\n## lint\n\nAn ID is the check, a slash, and what it is about. [Checking definitions](/lint/#findings) describes the checks, and the second\n" +
+		"parts that are keywords of a schema or types of a server's error, such as `no-effect/maxLength`. The others are:\n\n")
 	var sorted []string
 	for id := range ids {
 		sorted = append(sorted, "`"+id+"`")

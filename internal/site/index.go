@@ -14,9 +14,6 @@ import (
 
 // This file writes the index of the search: the sections of all pages.
 
-// maxSection is how many bytes of a section are searched. Only ledgers have longer ones.
-const maxSection = 3000
-
 // section is a heading of a page with what follows it. site/static/search.js reads these fields.
 type section struct {
 	URL     string `json:"url"` // from the root of the site, with the heading's anchor
@@ -61,9 +58,7 @@ func sections(url, text string) ([]section, error) {
 	walk = func(n *html.Node) {
 		switch {
 		case n.Type == html.TextNode && len(out) > 0:
-			if s := &out[len(out)-1]; len(s.Text) < maxSection {
-				s.Text += n.Data + " "
-			}
+			out[len(out)-1].Text += n.Data + " "
 			return
 		case n.Type == html.ElementNode && slices.Contains([]string{"h1", "h2", "h3"}, n.Data):
 			s := section{URL: url, Heading: words(content(n))}

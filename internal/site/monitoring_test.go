@@ -14,7 +14,7 @@ import (
 
 // TestMonitoring holds that the dashboard and the alerts use only metrics and labels that a server has.
 func TestMonitoring(t *testing.T) {
-	families, err := gather()
+	families, _, err := gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,11 +37,11 @@ func menu() []group {
 		{"Start", []entry{{"start/install", "Install"}, {"start/control-plane", "A control plane"}, {"start/operator-tests", "Operator tests"},
 			{"start/manifests", "Manifests in CI"}, {"start/first-rule", "Your first CEL rule"}, {"start/authorization", "Reviewing authorization"},
 			{"start/embed", "In a Go program"}, {"tour", "A longer tour"}}},
-		{"Guides", []entry{{"operations", "Running Keelson"}, {"ci", "On a build server"}, {"lint", "Checking definitions"}, {"cel", "CEL and its costs"}, {"testing", "Testing definitions"},
-			{"releases", "Which clusters take it"}, {"witness", "What rules accept"}, {"explain", "Explain a refusal"}, {"sql", "CEL as SQL"},
+		{"Guides", []entry{{"operations", "Running Keelson"}, {"ci", "Manifests in CI: all settings"}, {"lint", "Checking definitions (lint)"}, {"cel", "CEL and its costs"}, {"testing", "Testing definitions (test)"},
+			{"releases", "Which clusters take my CRD"}, {"witness", "What rules accept"}, {"explain", "Explain a refusal"}, {"sql", "CEL as SQL"},
 			{"conversion", "Conversion"},
-			{"gotests", "A server in Go tests"}, {"examples", "Examples"}, {"packages", "Packages"}}},
-		{"Understand", []entry{{"concepts", "Concepts and terms"}, {"comparison", "How it compares"}, {"found", "What it found"}, {"api", "The API"},
+			{"gotests", "A server in Go tests"}, {"examples", "Examples"}, {"packages", "Release packages"}}},
+		{"Understand", []entry{{"concepts", "Concepts and terms"}, {"comparison", "How it compares"}, {"found", "What it found"}, {"api", "Stability and versions"},
 			{"benchmarks", "Measurements"}, {"charts", "Charts"}}},
 		{"Reference", []entry{{"compat", "Differences from Kubernetes"}, {"limits", "Limits"}, {"security", "Security"}, {"metrics", "Metrics"}, {"configuration", "Configuration files"}, {"functions", "CEL functions"},
 			{"exit-codes", "Exit codes"}, {"json", "JSON documents"}, {"findings", "IDs of findings"}}},
@@ -204,18 +204,39 @@ func writeFile(name string, text []byte) error {
 	return os.WriteFile(name, text, 0o644)
 }
 
-// destinations finds the destinations of links and pictures.
-var destinations = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+// destinations finds the destinations of links and pictures. named finds links whose text is the name of a file.
+var (
+	destinations = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	named        = regexp.MustCompile("\\[`?(?:docs/)?([a-z-]+)\\.md`?\\]")
+)
+
+// titles returns the titles of the pages in the menu, by the names of their files.
+func titles() map[string]string {
+	all := map[string]string{}
+	for _, g := range menu() {
+		for _, e := range g.Pages {
+			all[path.Base(e.Path)] = e.Title
+		}
+	}
+	return all
+}
 
 // convert returns a page with the links of the site. dir is the page's folder in the repository.
 func convert(text, dir string, known map[string]bool) string {
 	var out bytes.Buffer
+	shown := titles()
 	fenced := false
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "```") {
 			fenced = !fenced
 		}
 		if !fenced && !strings.HasPrefix(line, "    ") {
+			line = named.ReplaceAllStringFunc(line, func(m string) string {
+				if title := shown[named.FindStringSubmatch(m)[1]]; title != "" {
+					return "[" + title + "]"
+				}
+				return m
+			})
 			line = destinations.ReplaceAllStringFunc(line, func(m string) string { return "](" + destination(m[2:len(m)-1], dir, known) + ")" })
 		}
 		out.WriteString(line)

@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,58 +75,92 @@ func manual(command, text string) string {
 	return strings.ReplaceAll(b.String()+"```\n", "\n\n```\n", "\n```\n")
 }
 
-// gather returns the metrics that a server has after some requests.
-func gather() ([]*dto.MetricFamily, error) {
+// gather returns the metrics that a server has after some requests, and what all of its metrics are.
+func gather() ([]*dto.MetricFamily, map[string]metric, error) {
 	dir, err := os.MkdirTemp("", "keelson-site")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer os.RemoveAll(dir)
 	registry := prometheus.NewRegistry()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s, err := server.New(ctx, server.Config{DataDir: filepath.Join(dir, "data"), Database: etcd.Database{}, SecurePort: -1, Metrics: registry, Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(ctx, server.Config{DataDir: filepath.Join(dir, "data"), Database: etcd.Database{}, SecurePort: -1, MemoryLimit: 4 << 30, Metrics: registry, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	if err := someRequests(s.KubeconfigPath()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	families, err := registry.Gather()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	described, err := describe(registry)
+	if err != nil {
+		return nil, nil, err
 	}
 	cancel()
-	return families, <-done
+	return families, described, <-done
 }
 
 // metricsPage returns the page of the metrics.
 func metricsPage() (string, error) {
-	families, err := gather()
+	families, described, err := gather()
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	b.WriteString("# Metrics\n\nWhat `/metrics` of a server shows after a few requests. Metrics of webhooks, policies, tokens and the audit log appear when there is\n" +
-		"something to count. Names and labels are Kubernetes' where Kubernetes has the metric. Reading needs the permission to get the path.\n\n| Metric | Type | Labels | Meaning |\n| --- | --- | --- | --- |\n")
 	for _, f := range families {
-		labels := map[string]bool{}
-		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				labels["`"+l.GetName()+"`"] = true
-			}
-		}
-		names := make([]string, 0, len(labels))
-		for l := range labels {
-			names = append(names, l)
-		}
-		slices.Sort(names)
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(names, " "),
-			strings.NewReplacer("|", "\\|", "<", "&lt;", "\n", " ").Replace(f.GetHelp()))
+		m := described[f.GetName()]
+		m.kind = strings.ToLower(f.GetType().String())
+		described[f.GetName()] = m
+	}
+	var b strings.Builder
+	b.WriteString("# Metrics\n\nWhat `/metrics` of a server has. A metric without a type here appears when there is something to count, such as calls of webhooks.\n" +
+		"Names and labels are Kubernetes' where Kubernetes has the metric. Reading needs the permission to get the path.\n\n| Metric | Type | Labels | Meaning |\n| --- | --- | --- | --- |\n")
+	for _, name := range slices.Sorted(maps.Keys(described)) {
+		m := described[name]
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, m.kind, m.labels, strings.NewReplacer("|", "\\|", "<", "&lt;", "\n", " ").Replace(m.help))
 	}
 	return b.String(), nil
+}
+
+// metric is a row of the page. kind is "" if the server has no value yet.
+type metric struct{ kind, labels, help string }
+
+// description matches the text of a description of a metric: its name, what it means, and the names of its labels.
+var description = regexp.MustCompile(`^Desc{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*")(?:, unit: "[^"]*")?, constLabels: {[^}]*}, variableLabels: {([^}]*)}`)
+
+// describe returns the metrics of a registry, also those without a value, by name.
+func describe(r *prometheus.Registry) (map[string]metric, error) {
+	descriptions := make(chan *prometheus.Desc)
+	go func() {
+		r.Describe(descriptions)
+		close(descriptions)
+	}()
+	all := map[string]metric{}
+	var failed error
+	for d := range descriptions {
+		found := description.FindStringSubmatch(d.String())
+		if found == nil {
+			failed = fmt.Errorf("got the description %s", d)
+			continue
+		}
+		name, err := strconv.Unquote(found[1])
+		help, err2 := strconv.Unquote(found[2])
+		failed = errors.Join(failed, err, err2)
+		var labels []string
+		for l := range strings.SplitSeq(found[3], ",") {
+			if l != "" {
+				labels = append(labels, "`"+l+"`")
+			}
+		}
+		slices.Sort(labels)
+		all[name] = metric{"", strings.Join(labels, " "), help}
+	}
+	return all, failed
 }
 
 // someRequests reads, writes and is refused once, as the administrator of a server.

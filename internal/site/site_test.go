@@ -76,6 +76,15 @@ func TestDestinations(t *testing.T) {
 	}
 }
 
+// TestConvert holds that a link whose text is the name of a file has the title of its page, and that code stays as it is.
+func TestConvert(t *testing.T) {
+	text := "See [limits.md](limits.md) and [the costs](cel.md).\n\n```sh\n[limits.md](limits.md)\n```\n"
+	want := "See [Limits](/limits/) and [the costs](/cel/).\n\n```sh\n[limits.md](limits.md)\n```\n"
+	if got := convert(text, "docs", map[string]bool{"limits": true, "cel": true}); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestCheck holds that the check of a finished site finds each kind of mistake.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
@@ -129,7 +138,7 @@ func TestReference(t *testing.T) {
 		}
 	}
 	text, err := metricsPage()
-	if err != nil || !strings.Contains(text, "| `apiserver_request_total` | counter |") {
+	if err != nil || !strings.Contains(text, "| `apiserver_request_total` | counter |") || !strings.Contains(text, "| `keelson_memory_tight` |") {
 		t.Errorf("metrics (%v): got\n%s\nwant apiserver_request_total", err, text)
 	}
 }
@@ -149,7 +158,7 @@ func TestFormsPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []struct{ page, want string }{
-		{codes, "| [keelson test](/commands/keelson-test/) | every case passed | "},
+		{codes, "| [keelson test](/commands/keelson-test/) | every case passed; "},
 		{forms, "| `notObjects` | integer | texts that are not objects |"},
 		{forms, "| `explanations` | list of Reason, can be absent |"},
 		{findings, "| `RemovedAPI` | Kubernetes does not serve this version of the kind any more |"},

@@ -11,16 +11,21 @@ async function load() {
     import(new URL('minisearch.js', root)),
     fetch(new URL('search.json', root)).then(answer => answer.json()),
   ])
+  const words = new Set('a an and are be by can do does for from has have how i if in is it its my of on or the there this to was what when where which who why will with'.split(' '))
   const all = new MiniSearch({
+    processTerm: term => words.has(term.toLowerCase()) ? null : term.toLowerCase(),
     idField: 'url', fields: ['heading', 'page', 'text'], storeFields: ['heading', 'page'],
-    searchOptions: { boost: { heading: 4, page: 2 }, prefix: true, fuzzy: 0.15, combineWith: 'AND' },
+    searchOptions: { boost: { heading: 4, page: 2 }, prefix: true, fuzzy: term => term.length > 5 ? 0.15 : false },
   })
   all.addAll(sections)
   return all
 }
 
 async function search() {
-  const found = field.value.trim() === '' ? [] : (await (index ??= load())).search(field.value).slice(0, 12)
+  const all = field.value.trim() === '' ? null : await (index ??= load())
+  let found = all?.search(field.value, { combineWith: 'AND' }) ?? []
+  if (found.length === 0) found = all?.search(field.value) ?? []
+  found = found.slice(0, 12)
   list.replaceChildren(...found.map(f => {
     const link = document.createElement('a')
     link.href = new URL(f.id.replace(/^\//, ''), root)
