@@ -16,6 +16,7 @@ import (
 var notRun = []struct{ page, command, reason string }{
 	{"CONTRIBUTING.md", "go run ./cmd/try serve", "it compiles the program, for minutes; cmd/try has tests of its own"},
 	{"CONTRIBUTING.md", "make test", "it is what runs these tests"},
+	{"README.md", "git clone", "tests have no network but that of packages"},
 	{"README.md", "go run ./cmd/try serve", "it compiles the program, for minutes; cmd/try has tests of its own"},
 	{"README.md", "make test", "it is what runs these tests"},
 	{"docs/ci.md", "helm template", "it needs Helm and a chart; make conformance-clients runs Helm"},

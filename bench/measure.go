@@ -307,6 +307,9 @@ func figure(v float64) string {
 		return fmt.Sprintf("%.0f", v)
 	}
 	n := int(v)
+	if n >= 1_000_000 {
+		return fmt.Sprintf("%d,%03d,%03d", n/1_000_000, n/1000%1000, n%1000)
+	}
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
