@@ -32,6 +32,8 @@ var notRun = []struct{ page, command, reason string }{
 	{"docs/packages.md", "openssl", "it needs a release"},
 	{"docs/packages.md", "skopeo", "it needs a release and a registry; TestInstalledImage runs the image"},
 	{"docs/packages.md", "podman", "it needs a release and podman; TestInstalledImage runs the image"},
+	{"docs/start/embed.md", "go mod edit -replace", "it needs a clone beside the folder; e2e/pages runs the same in place of go get"},
+	{"docs/start/operator-tests.md", "go mod edit -replace", "it needs a clone beside the folder; e2e/pages runs the same in place of go get"},
 }
 
 // TestCommandsRun holds that each command in a block of a page runs in a test, or has a row with the reason.
