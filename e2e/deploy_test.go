@@ -10,7 +10,7 @@ import (
 )
 
 // TestDeployFiles holds that what deploy/ says is so: the manifests are valid as a cluster sees them, and every command and flag
-// that is named there or in docs/operations.md exists.
+// that is named there exists. Package internal/cli tests those in documents.
 func TestDeployFiles(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -36,7 +36,7 @@ func TestDeployFiles(t *testing.T) {
 			known[f[1]] = true
 		}
 	}
-	for _, file := range []string{"../deploy/kubernetes.yaml", etcdManifest, "../deploy/Containerfile", "../deploy/keelson.service", "../docs/operations.md"} {
+	for _, file := range []string{"../deploy/kubernetes.yaml", etcdManifest, "../deploy/Containerfile", "../deploy/keelson.service"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
