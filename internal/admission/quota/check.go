@@ -17,7 +17,7 @@ import (
 // plugin's configuration.
 type LimitedResource struct {
 	APIGroup      string                                     `json:"apiGroup,omitempty"`      // of the resource; "" is the core group
-	Resource      string                                     `json:"resource"`                // such as pods; * is not possible
+	Resource      string                                     `json:"resource"`                // such as pods
 	MatchContains []string                                   `json:"matchContains,omitempty"` // parts of names that a quota limits, such as requests.cpu: a use of one needs a quota
 	MatchScopes   []corev1.ScopedResourceSelectorRequirement `json:"matchScopes,omitempty"`   // scopes of a quota: objects in one need a quota
 }
