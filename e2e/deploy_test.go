@@ -26,7 +26,7 @@ func TestDeployFiles(t *testing.T) {
 	}
 	flag := regexp.MustCompile(`(?:^|[\s"\[` + "`" + `])--([a-z][a-z-]+)`)
 	command := regexp.MustCompile(`(?:keelson |CMD \["|- )(serve|snapshot save|snapshot restore|kubeconfig)\b`)
-	known := map[string]bool{"help": true, "raw": true} // raw is kubectl's, amid lines
+	known := map[string]bool{"help": true}
 	for _, args := range []string{"serve", "snapshot save", "snapshot restore", "kubeconfig"} {
 		out, err := exec.Command(keelsonBin, append(strings.Fields(args), "--help")...).Output()
 		if err != nil {
