@@ -51,7 +51,8 @@ HUGO     ?= CGO_ENABLED=0 $(GO) run github.com/gohugoio/hugo@v0.164.0
 site: ## the website of docs/, into bin/site; fails for warnings, dead links, pages above 300 KB; compiles Hugo first, which takes minutes
 	$(GO) run ./internal/site -o .tmp/site
 	$(NPM) pack --silent --pack-destination .tmp minisearch@7.2.0 >.tmp/npm.txt
-	tar -xzf .tmp/minisearch-7.2.0.tgz -C .tmp/site/static --strip-components=3 --transform=s/index.js/minisearch.js/ package/dist/es/index.js
+	tar -xzOf .tmp/minisearch-7.2.0.tgz package/dist/es/index.js >.tmp/site/static/minisearch.js
+	tar -xzOf .tmp/minisearch-7.2.0.tgz package/LICENSE.txt >.tmp/site/static/minisearch-license.txt
 	$(HUGO) --source .tmp/site --destination "$$PWD/bin/site" --cleanDestinationDir --panicOnWarning --quiet
 	$(GO) run ./internal/site -index bin/site
 	$(GO) run ./internal/site -check bin/site
@@ -129,6 +130,7 @@ poison: ## unit, race and e2e tests in the poison mode: documents and buffers ar
 
 .PHONY: e2e
 e2e: ## the real binary, driven by real kubectl and client-go
+	@command -v jq >/dev/null || apt-get install -y jq || echo 'without jq, some commands of pages do not run'
 	$(GO) test -vet=off -count=1 -parallel=4 -timeout=20m -p=1 ./e2e/ ./e2e/pages/
 
 .PHONY: site-test
