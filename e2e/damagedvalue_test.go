@@ -20,12 +20,7 @@ func TestDamagedValue(t *testing.T) {
 	}
 	s.stop(syscall.SIGTERM)
 	change(t, filepath.Join(s.dir, "etcd", "member", "snap", "db"), func(b []byte) []byte {
-		at := bytes.Index(b, []byte("unmistakable-5"))
-		if at < 0 {
-			t.Fatal("the value is not in the database")
-		}
-		b[at] ^= 1 // still a character: the object would be another one
-		return b
+		return flipAt(t, b, "unmistakable-5", 0) // still a character: the object would be another one
 	})
 	s.start()
 	if log := s.log.String(); !strings.Contains(log, "a stored value is damaged") || !strings.Contains(log, "key=/registry/configmaps/default/c5") {
@@ -61,6 +56,22 @@ func TestDamagedValue(t *testing.T) {
 	putConfigMap(t, s, "c5", 10)
 }
 
+// flipAt flips a bit of the byte at i in every copy of text within the database b. There may be
+// several: the database writes a changed page to another place and leaves the old one as it was.
+func flipAt(t *testing.T, b []byte, text string, i int) []byte {
+	t.Helper()
+	copies := bytes.Count(b, []byte(text))
+	if copies == 0 {
+		t.Fatalf("%q is not in the database", text)
+	}
+	for at := 0; copies > 0; copies-- {
+		at += bytes.Index(b[at:], []byte(text))
+		b[at+i] ^= 1
+		at += len(text)
+	}
+	return b
+}
+
 // TestDamagedRole flips one bit within a stored default role. The server starts without it, and
 // creates it anew once it has been deleted.
 func TestDamagedRole(t *testing.T) {
@@ -69,12 +80,7 @@ func TestDamagedRole(t *testing.T) {
 	s.stop(syscall.SIGTERM)
 	change(t, filepath.Join(s.dir, "etcd", "member", "snap", "db"), func(b []byte) []byte {
 		const role = `{"kind":"ClusterRole","apiVersion":"rbac.authorization.k8s.io/v1","metadata":{"name":"system:node-proxier"`
-		at := bytes.Index(b, []byte(role))
-		if at < 0 {
-			t.Fatal("the role is not in the database")
-		}
-		b[at+len(role)-2] ^= 1
-		return b
+		return flipAt(t, b, role, len(role)-2)
 	})
 	s.start()
 	const roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
