@@ -160,32 +160,6 @@ func (p *program) write(t *testing.T) string {
 	return "./" + dir
 }
 
-// platforms are those that everything compiles for, apart from the one that tests run on.
-var platforms = map[string][]string{
-	"windows/amd64": {"cmd/keelson"}, "windows/arm64": {"cmd/keelson"},
-	"darwin/amd64": {"cmd/keelson"}, "darwin/arm64": {"cmd/keelson"},
-	"linux/arm64": {"cmd/keelson"}, "js/wasm": {"server", "offline", "suite", "lint", "cel"},
-}
-
-var cross = flag.Bool("cross", false, "compile for all platforms: minutes, if nothing is in the build cache")
-
-// TestPlatforms compiles for the platforms of releases, and for browsers what needs no files.
-func TestPlatforms(t *testing.T) {
-	if !*cross {
-		t.Skip("needs -cross")
-	}
-	for platform, packages := range platforms {
-		system, machine, _ := strings.Cut(platform, "/")
-		for _, p := range packages {
-			cmd := exec.Command("go", "build", "-o", os.DevNull, module+p)
-			cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+machine, "CGO_ENABLED=0")
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%s on %s: %v\n%s", p, platform, err, out)
-			}
-		}
-	}
-}
-
 // run runs a command and returns what it prints.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
