@@ -5,7 +5,7 @@
 // A Search is for the objects of one structural schema. Find looks for an object for which one rule
 // has a result, while the rest of the object is valid: it is pruned, has its defaults, and all other
 // rules hold. For a rule that reads oldSelf there are two objects. Minimal looks for the smallest
-// valid object, Nearest for the smallest change to a given object that satisfies a rule.
+// valid object.
 //
 // The search works backwards. It parses the rule, and asks for each form of expression what the
 // object must be like: for a && b to be true, both must be; for size(x) > 3, the list needs items;
@@ -38,5 +38,5 @@
 //
 // witness.go (the calls), judge.go (what is a witness, and repairs), solve.go (conditions), then
 // compare.go, texttest.go, values.go and nudge.go (values, backwards), generate.go and automaton.go
-// (values from schemas and patterns), mend.go, shrink.go, nearest.go, prove.go and provetext.go.
+// (values from schemas and patterns), mend.go, shrink.go, prove.go and provetext.go.
 package witness

@@ -18,11 +18,6 @@ type target struct {
 	want    Want
 	any     bool // any valid object will do; rule and want are not used
 	partial bool // other rules need not hold
-	// anyValues: values that the schema does not allow count as valid. keepOld: the old object is not
-	// judged.
-	anyValues, keepOld bool
-	// allowed has the other rules that need not hold, because they do not hold to begin with.
-	allowed map[string]bool
 }
 
 // is reports whether a verdict is one of the target's rule.
@@ -59,8 +54,8 @@ type judgment struct {
 // judge decides whether st is a witness.
 func (r *run) judge(st *state, t *target) *judgment {
 	j := &judgment{}
-	j.invalid = !t.anyValues && !r.s.valid(st.new)
-	j.oldBad = st.old != nil && !t.keepOld && !r.s.valid(st.old)
+	j.invalid = !r.s.valid(st.new)
+	j.oldBad = st.old != nil && !r.s.valid(st.old)
 	_ = r.s.all.Verdicts(r.ctx, st.newDoc, st.oldDoc, func(v schema.Verdict) bool {
 		switch {
 		case t.is(&v) && t.met(&v):
@@ -69,7 +64,7 @@ func (r *run) judge(st *state, t *target) *judgment {
 			}
 		case t.is(&v):
 			j.missed = append(j.missed, v)
-		case !v.Holds && !t.allowed[ruleName(&v)]:
+		case !v.Holds:
 			j.broken = append(j.broken, v)
 			if !slices.ContainsFunc(j.also, func(o Rule) bool { return o.Path == v.Schema && o.Index == v.Index }) {
 				j.also = append(j.also, Rule{Path: v.Schema, Index: v.Index, ValidationRule: *v.Rule})
@@ -77,9 +72,9 @@ func (r *run) judge(st *state, t *target) *judgment {
 		}
 		return true
 	})
-	if st.oldDoc != nil && !t.keepOld {
+	if st.oldDoc != nil {
 		_ = r.s.all.Verdicts(r.ctx, st.oldDoc, nil, func(v schema.Verdict) bool {
-			if !v.Holds && !t.allowed[ruleName(&v)] {
+			if !v.Holds {
 				j.oldRule = append(j.oldRule, v)
 			}
 			return true

@@ -34,7 +34,6 @@ type run struct {
 	depth    int       // of the recursion
 	pool     constants // of the expression that is solved
 
-	frozenOld bool // the old object stays as it is
 }
 
 // maxBytes is the greatest size of the objects of a run together.

@@ -292,7 +292,7 @@ func (r *run) edit(st *state, old bool, t tree) (*state, bool) {
 // required members. ok is false if v cannot be there.
 func (r *run) put(st *state, at ref, v tree) (*state, bool) {
 	at = st.current(at)
-	if at.old && (st.old == nil || r.frozenOld) {
+	if at.old && st.old == nil {
 		return nil, false
 	}
 	t := with(st.tree(at.old), at.path, v, func(path []any) tree { return r.s.minimal(r.s.schemaAt(path), 0) })
@@ -309,7 +309,7 @@ func (r *run) put(st *state, at ref, v tree) (*state, bool) {
 // remove returns a state in which the place is absent. ok is false if it was, or stays.
 func (r *run) remove(st *state, at ref) (*state, bool) {
 	at = st.current(at)
-	if _, ok := st.get(at); !ok || len(at.path) == 0 || at.old && r.frozenOld {
+	if _, ok := st.get(at); !ok || len(at.path) == 0 {
 		return nil, false
 	}
 	next, ok := r.edit(st, at.old, without(st.tree(at.old), at.path))
@@ -381,3 +381,6 @@ func (s *Search) typeAt(path []any) *cel.Type {
 	}
 	return t
 }
+
+// exists reports whether a value is present and not null.
+func exists(v jsondoc.Value) bool { return v.Exists() && v.Kind() != jsondoc.Null }

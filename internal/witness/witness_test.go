@@ -252,40 +252,6 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestNearest finds small changes.
-func TestNearest(t *testing.T) {
-	o := options(t)
-	s := parse(t, everything)
-	for _, c := range []struct{ expr, object, path, after string }{
-		{"self.count <= 17", `{"count":40,"text":"x"}`, ".count", "17"},
-		{"self.kind == 'A' ? has(self.text) : true", `{"kind":"A","enabled":true}`, ".", ""},
-		{"self.items.all(i, has(i.weight) && i.weight > 0)", `{"items":[{"name":"a","weight":1},{"name":"b","weight":0},{"name":"c","weight":5}]}`, ".items[1].weight", "1"},
-		{"!self.list.exists(x, x == 'bad')", `{"list":["good","bad","fine"]}`, ".list[1]", ""},
-		{"self.text.startsWith('v')", `{"text":"1.2"}`, ".text", `"v1.2"`},
-		{"has(self.nested) ? self.nested.size < 3 : true", `{"nested":{"mode":"x","size":9}}`, ".nested", ""},
-	} {
-		search, rule, err := witness.Expression(s, c.expr, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, ok := search.Nearest(context.Background(), rule, []byte(c.object), nil)
-		if !ok || len(got.Changes) != 1 || !strings.HasPrefix(got.Changes[0].Path, c.path) || c.after != "" && string(got.Changes[0].After) != c.after {
-			t.Errorf("%s of %s: got %s %+v", c.expr, c.object, got.Object, show(got.Changes))
-			continue
-		}
-		confirm(t, s, c.expr, o, witness.Result{Object: got.Object}, witness.Accept)
-	}
-}
-
-// show returns changes as text.
-func show(changes []witness.Change) string {
-	var b strings.Builder
-	for _, c := range changes {
-		b.WriteString(c.Path + ": " + string(c.Before) + " -> " + string(c.After) + "; ")
-	}
-	return b.String()
-}
-
 // TestDeterministic searches twice.
 func TestDeterministic(t *testing.T) {
 	o := options(t)
