@@ -168,27 +168,6 @@ func Read(paths []string, stdin io.Reader) ([]Document, error) {
 	return in.Documents, nil
 }
 
-// Each calls f with the files that paths name, by name and text, until f fails.
-func Each(paths []string, stdin io.Reader, f func(file string, text []byte) error) error {
-	var t tally
-	for _, p := range paths {
-		found, err := Options{}.find(p)
-		if err != nil {
-			return err
-		}
-		for _, file := range found.files {
-			text, err := t.read(file, stdin)
-			if err != nil {
-				return err
-			}
-			if err := f(file, text); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // Bounds of what one command reads. A folder may be a stranger's.
 const (
 	maxFile  = 128 << 20 // bytes of a file; a link may lead to an endless device such as /dev/zero

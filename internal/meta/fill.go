@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/keelson-io/keelson/internal/status"
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
@@ -59,19 +58,6 @@ func GenerateName(base string) string {
 		}
 	}
 	return string(b)
-}
-
-// EnsureNamespace sets the object's namespace to that of the request ("" for a cluster-scoped
-// kind). If the object names another one, it returns an error.
-func EnsureNamespace(o Object, namespace string) error {
-	switch have := o.Namespace(); {
-	case have == namespace:
-	case have == "" || namespace == "":
-		o.SetNamespace(namespace)
-	default:
-		return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
-	}
-	return nil
 }
 
 // WipeCreate removes the metadata that only the server sets from a new object, except for the

@@ -107,20 +107,6 @@ func TestNewUIDAndGenerateName(t *testing.T) {
 	}
 }
 
-func TestEnsureNamespace(t *testing.T) {
-	for _, tt := range []struct{ have, request, want, err string }{
-		{"", "a", "a", ""}, {"a", "a", "a", ""}, {"a", "", "", ""}, {"", "", "", ""},
-		{"b", "a", "b", "the namespace of the provided object does not match the namespace sent on the request"},
-	} {
-		for _, o := range objects(t, `{"metadata":{"namespace":"`+tt.have+`"}}`) {
-			err := EnsureNamespace(o, tt.request)
-			if o.Namespace() != tt.want || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
-				t.Errorf("%+v: got %q, %v", tt, o.Namespace(), err)
-			}
-		}
-	}
-}
-
 func TestFillCreate(t *testing.T) {
 	for _, o := range objects(t, `{"metadata":{"creationTimestamp":null,"deletionGracePeriodSeconds":1,"deletionTimestamp":"2020-01-01T00:00:00Z","generateName":"g","name":"n","ownerReferences":[{"kind":"A","uid":"1"},{"kind":"B","uid":"1"},{"kind":"A","uid":"1"},{"kind":"A","uid":"2"},{"uid":"2","kind":"A"}],"selfLink":"x","uid":"mine"}}`) {
 		warnings := WipeCreate(o)

@@ -48,10 +48,6 @@ var languages = func() map[cel.AdmissionVariables]func() *Language {
 // For returns the language with the given variables.
 func For(has cel.AdmissionVariables) *Language { return languages[has]() }
 
-// Of is another language of expressions over requests, such as one that knows
-// the types of objects.
-func Of(l *cel.Language) *Language { return &Language{l} }
-
 // Composition is the named expressions of a policy, which others read as members
 // of variable variables. It belongs to one goroutine, as do the languages with
 // it until all of it is there.
@@ -84,7 +80,8 @@ type Expression struct {
 	X *cel.Expression
 }
 
-// Compile compiles a text that must be of one of the types; with none, of any.
+// Compile compiles a text that must be of one of the types, such as "bool"; with none, of any. The
+// Err of the result says which types are possible.
 func (l *Language) Compile(text string, types ...string) *Expression {
 	e := &Expression{Source: text}
 	x, err := l.l.CompileExpression(text)

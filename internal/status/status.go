@@ -115,11 +115,6 @@ func Conflict(gr schema.GroupResource, name string, err error) *Error {
 // ErrModified is the cause of a Conflict because of a stale resource version.
 var ErrModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
-// ApplyConflict is 409: other managers own fields that an apply would change.
-func ApplyConflict(causes []metav1.StatusCause, message string) *Error {
-	return wrap(apierrors.NewApplyConflict(causes, message), nil)
-}
-
 // GenerateNameConflict is 409: no free name was found.
 func GenerateNameConflict(gr schema.GroupResource, name string) *Error {
 	return wrap(apierrors.NewGenerateNameConflict(gr, name, 1), nil)

@@ -49,14 +49,6 @@ type Handler struct {
 // New returns the Handler of the kinds that load returns.
 func New(load func() *kind.Snapshot) *Handler { return &Handler{load: load} }
 
-// Serves reports whether a path is one of discovery's, whether or not there is
-// such a group or version.
-func Serves(path string) bool {
-	path = strings.Trim(path, "/")
-	return path == "api" || strings.HasPrefix(path, "api/") && strings.Count(path, "/") == 1 ||
-		path == "apis" || strings.HasPrefix(path, "apis/") && strings.Count(path, "/") <= 2
-}
-
 // view holds the documents of one snapshot that are made from all kinds.
 type view struct {
 	snapshot *kind.Snapshot

@@ -309,17 +309,6 @@ func TestNegotiation(t *testing.T) {
 	}
 }
 
-func TestServes(t *testing.T) {
-	for path, want := range map[string]bool{
-		"/api": true, "/api/v1": true, "/api/v1/": true, "/apis": true, "/apis/a": true, "/apis/a/v1": true,
-		"/api/v1/namespaces": false, "/apis/a/v1/b": false, "/version": false,
-	} {
-		if got := Serves(path); got != want {
-			t.Errorf("Serves(%q) = %v, want %v", path, got, want)
-		}
-	}
-}
-
 func BenchmarkAggregate2000(b *testing.B) {
 	r := new(kind.Registry)
 	for i := range 2000 {

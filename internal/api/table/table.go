@@ -124,9 +124,6 @@ func newTable(columns []kind.Column) *Table {
 	return t
 }
 
-// Columns returns the columns of a version's tables.
-func Columns(v *kind.Version) []metav1.TableColumnDefinition { return New(v).Columns() }
-
 // Columns returns the table's columns.
 func (t *Table) Columns() []metav1.TableColumnDefinition {
 	var out []metav1.TableColumnDefinition
@@ -207,16 +204,6 @@ func (t *Table) AppendCells(b []byte, obj jsondoc.Value, now time.Time) []byte {
 		b = t.columns[i].append(b, &r)
 	}
 	return append(b, ']')
-}
-
-// Row appends the cells of obj as a JSON array.
-func Row(b []byte, v *kind.Version, obj *jsondoc.Doc) []byte {
-	return New(v).AppendCells(b, obj.Root(), time.Now())
-}
-
-// AppendMetadata appends the metadata of obj as a PartialObjectMetadata.
-func AppendMetadata(b []byte, obj jsondoc.Value) []byte {
-	return (&Table{meta: "v1"}).appendMetadata(b, obj)
 }
 
 // appendMetadata appends an object's metadata as a PartialObjectMetadata.

@@ -88,7 +88,7 @@ func TestRows(t *testing.T) {
 	d := parse(t, object)
 	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	tab := New(&kind.Version{Kind: &kind.Kind{}})
-	metadata := string(AppendMetadata(nil, d.Root()))
+	metadata := string((&Table{meta: "v1"}).appendMetadata(nil, d.Root()))
 	if !strings.Contains(metadata, `"managedFields":[{`) || !strings.HasPrefix(metadata, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"creationTimestamp"`) {
 		t.Errorf("metadata only: %s", metadata)
 	}
@@ -119,7 +119,7 @@ func TestColumns(t *testing.T) {
 		t.Errorf("columns of scale %s, want %s", got, want)
 	}
 	v.Columns = []kind.Column{{Name: "Phase", Type: "string", JSONPath: ".status.phase", Priority: 1}}
-	c := Columns(v)[1]
+	c := New(v).Columns()[1]
 	if want := "Custom resource definition column (in JSONPath format): .status.phase"; c.Description != want || c.Priority != 1 {
 		t.Errorf("column %+v, want description %q and priority 1", c, want)
 	}
