@@ -303,9 +303,7 @@ func TestCreateAndUpdate(t *testing.T) {
 			u.SetName("generated")
 		}
 		want := rest.BeforeCreate(strategy, ctx, u)
-		if err := meta.EnsureNamespace(o, "ns"); err != nil {
-			t.Fatal(err)
-		}
+		o.SetNamespace("ns") // as the request does
 		warnings := meta.WipeCreate(o)
 		meta.FillCreate(o, now)
 		o.SetGeneration(1)
@@ -330,9 +328,7 @@ func TestCreateAndUpdate(t *testing.T) {
 			newU.SetResourceVersion(oldU.GetResourceVersion())
 		}
 		want = rest.BeforeUpdate(strategy, ctx, newU, oldU)
-		if err := meta.EnsureNamespace(newO, "ns"); err != nil {
-			t.Fatal(err)
-		}
+		newO.SetNamespace("ns") // as the request does
 		meta.FillUpdate(newO, oldO, !jsondoc.Equal(newO.Doc.Root().Get("spec"), oldO.Doc.Root().Get("spec")))
 		sameOutcome(t, "update "+oldSrc+" to "+newSrc, newO, newU, meta.ValidateObjectMetaUpdate(newO, oldO), want)
 		if want == nil {
