@@ -60,16 +60,12 @@ func TestDamagedValue(t *testing.T) {
 // several: the database writes a changed page to another place and leaves the old one as it was.
 func flipAt(t *testing.T, b []byte, text string, i int) []byte {
 	t.Helper()
-	copies := bytes.Count(b, []byte(text))
-	if copies == 0 {
+	if !bytes.Contains(b, []byte(text)) {
 		t.Fatalf("%q is not in the database", text)
 	}
-	for at := 0; copies > 0; copies-- {
-		at += bytes.Index(b[at:], []byte(text))
-		b[at+i] ^= 1
-		at += len(text)
-	}
-	return b
+	flipped := []byte(text)
+	flipped[i] ^= 1
+	return bytes.ReplaceAll(b, []byte(text), flipped)
 }
 
 // TestDamagedRole flips one bit within a stored default role. The server starts without it, and

@@ -80,8 +80,8 @@ type Expression struct {
 	X *cel.Expression
 }
 
-// Compile compiles a text that must be of one of the types, such as "bool"; with none, of any. The
-// Err of the result says which types are possible.
+// Compile compiles a text that must be of one of the types, such as "bool"; with none, of any. If it
+// is of another one, Err of the result says which it must be.
 func (l *Language) Compile(text string, types ...string) *Expression {
 	e := &Expression{Source: text}
 	x, err := l.l.CompileExpression(text)

@@ -26,7 +26,7 @@ var platforms = map[string][]string{
 	"linux/arm64": {"cmd/keelson"}, "js/wasm": {"server", "offline", "suite", "lint", "cel", "schema"},
 }
 
-var cross = flag.Bool("cross", false, "compile for all platforms instead of checking types: ten minutes, if nothing is in the build cache")
+var cross = flag.Bool("cross", false, "compile for all platforms instead of checking types: needs -timeout=30m if little is in the build cache")
 
 // TestPlatforms checks for each platform the types of every package that programs link, which takes
 // seconds. What only a compiler finds, such as missing assembly, is left to -cross and make release.
