@@ -257,6 +257,7 @@ var modules = map[string]string{
 	"k8s.io/kms":                           "internal/store/encrypt: the protocol of KMS plugins",
 	"k8s.io/kube-openapi":                  "OpenAPI documents, string formats",
 	"k8s.io/pod-security-admission":        "internal/admission/podsecurity: the checks of the Pod Security Standards",
+	"modernc.org/libc":                     "internal/atrest: the call that makes SQLite count its memory",
 	"modernc.org/sqlite":                   "internal/atrest: SQLite without C",
 	"sigs.k8s.io/json":                     "jsondoc: the words of strict decoding",
 	"sigs.k8s.io/structured-merge-diff/v6": "internal/apply: field sets and merging",

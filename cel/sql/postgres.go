@@ -87,7 +87,7 @@ func (d postgres) list(p place, alias string) (from string, item place) {
 
 func (d postgres) listOrKeys(p place, alias string) (from string, item place) {
 	return "jsonb_array_elements(CASE jsonb_typeof(" + p.base + ") WHEN 'array' THEN " + p.base + " WHEN 'object' THEN " +
-		"(SELECT coalesce(jsonb_agg(cel_k), '[]') FROM jsonb_object_keys(" + p.base + ") AS cel_k) ELSE '[]' END) AS " + alias + "(cel_v)", place{base: alias + ".cel_v"}
+		"(SELECT coalesce(pg_catalog.jsonb_agg(cel_k), '[]') FROM jsonb_object_keys(" + p.base + ") AS cel_k) ELSE '[]' END) AS " + alias + "(cel_v)", place{base: alias + ".cel_v"}
 }
 
 func (d postgres) entries(p place, alias string) (from, key string, value place) {

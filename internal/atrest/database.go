@@ -22,6 +22,7 @@ import (
 type Database struct {
 	db      *sql.DB
 	dialect dialect
+	mode    Mode
 	name    string // as errors show it, without a password
 	writer  string // identifies this export among those that write to the database; "" if it is only read
 }
@@ -54,13 +55,19 @@ func openSQLite(ctx context.Context, file string, mode Mode) (*Database, error) 
 	if file == "" {
 		return nil, errors.New("got sqlite:// without a file, want sqlite://FILE")
 	}
-	if _, err := os.Stat(file); mode == ReadOnly && err != nil {
-		return nil, err
-	} else if errors.Is(err, fs.ErrNotExist) {
-		// The driver's error does not say which folder is missing.
+	err := checkFile(file)
+	if errors.Is(err, fs.ErrNotExist) && mode == Write {
+		// The error of creating a file does not say which folder is missing.
 		if _, err := os.Stat(filepath.Dir(file)); err != nil {
 			return nil, err
 		}
+		err = createFile(file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := countMemory(); err != nil {
+		return nil, err
 	}
 	full, err := filepath.Abs(file)
 	if err != nil {
@@ -70,19 +77,18 @@ func openSQLite(ctx context.Context, file string, mode Mode) (*Database, error) 
 	if !strings.HasPrefix(address.Path, "/") {
 		address.Path = "/" + address.Path // a Windows path begins with its drive
 	}
-	pragmas := url.Values{"_pragma": {"busy_timeout(10000)"}}
+	pragmas := url.Values{"_defensive": {"1"}, "_pragma": {"busy_timeout(10000)", "trusted_schema(OFF)", "cell_size_check(ON)", "mmap_size(0)",
+		fmt.Sprintf("hard_heap_limit(%d)", heapLimit())}}
 	if mode == ReadOnly {
 		pragmas.Set("mode", "ro")
+		pragmas["_pragma"] = append(pragmas["_pragma"], "query_only(ON)")
 	} else {
 		// After a crash of the machine, the last transactions may be lost, but the file is consistent.
 		pragmas["_pragma"] = append(pragmas["_pragma"], "journal_mode(WAL)", "synchronous(NORMAL)", "cache_size(-64000)", "wal_autocheckpoint(10000)")
 		pragmas.Set("_txlock", "immediate")
 	}
 	address.RawQuery = pragmas.Encode()
-	db, err := sql.Open("sqlite", address.String())
-	if err != nil {
-		return nil, err
-	}
+	db := sql.OpenDB(newConnector(address.String(), mode))
 	db.SetMaxOpenConns(1)
 	d := &Database{db: db, dialect: sqlite{}, name: "sqlite://" + file}
 	return d, d.begin(ctx, mode)
@@ -91,22 +97,24 @@ func openSQLite(ctx context.Context, file string, mode Mode) (*Database, error) 
 // begin creates the tables of an export, or verifies that they exist. It closes the database if it
 // fails.
 func (d *Database) begin(ctx context.Context, mode Mode) error {
+	d.mode = mode
+	if mode == Write {
+		d.writer = rand.Text()
+	}
 	err := func() error {
-		if mode == Write {
-			d.writer = rand.Text()
-			for _, statement := range d.dialect.bookkeeping() {
-				if _, err := d.db.ExecContext(ctx, statement); err != nil {
+		for i, statement := range d.dialect.bookkeeping() {
+			exists, err := d.dialect.verify(ctx, d.db, bookkeepers[i], statement, mode)
+			switch {
+			case err != nil:
+				return d.named(err)
+			case !exists && mode == ReadOnly:
+				return d.named(errors.New("it has no export; keelson export makes one"))
+			case !exists:
+				// Another export may create it at the same time.
+				if _, err := d.db.ExecContext(ctx, strings.Replace(statement, "TABLE", "TABLE IF NOT EXISTS", 1)); err != nil {
 					return d.named(err)
 				}
 			}
-			return nil
-		}
-		var count int
-		if err := d.db.QueryRowContext(ctx, d.dialect.tableExists("keelson_kinds")).Scan(&count); err != nil {
-			return d.named(err)
-		}
-		if count == 0 {
-			return d.named(errors.New("it has no export; keelson export makes one"))
 		}
 		return nil
 	}()
@@ -118,7 +126,10 @@ func (d *Database) begin(ctx context.Context, mode Mode) error {
 
 // Close closes the database.
 func (d *Database) Close() error {
-	return d.named(errors.Join(d.dialect.beforeClose(d.db), d.db.Close()))
+	if d.mode == Write {
+		return d.named(errors.Join(d.dialect.beforeClose(d.db), d.db.Close()))
+	}
+	return d.named(d.db.Close())
 }
 
 // Dialect returns the dialect of its SQL.
@@ -144,6 +155,9 @@ func (d *Database) named(err error) error {
 	var known *databaseError
 	if err == nil || errors.As(err, &known) {
 		return err
+	}
+	if isOutOfMemory(err) {
+		err = fmt.Errorf("SQLite needs more than %d MiB of memory: %w", heapLimit()>>20, err)
 	}
 	return &databaseError{fmt.Errorf("%s: %w", d.name, err)}
 }
@@ -192,9 +206,24 @@ func (d *Database) Tables(ctx context.Context) ([]*Table, error) {
 		if err := rows.Scan(&t.Group, &t.Kind.Kind, &t.Name, &t.Version, &t.Complete, &t.ResourceVersion, &t.source, &t.listVersion, &t.listToken); err != nil {
 			return nil, d.named(err)
 		}
+		if !isNameFor(t.Kind, t.Name) {
+			return nil, d.named(fmt.Errorf("keelson_kinds: got the table %.100q for %.100q; keelson export did not make it", t.Name, t.Kind.String()))
+		}
 		list = append(list, t)
 	}
-	return list, d.named(rows.Err())
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil { // closed: SQLite has one connection
+		return nil, d.named(err)
+	}
+	for _, t := range list {
+		exists, err := d.dialect.verify(ctx, d.db, t.Name, d.dialect.createTable(t.Name), d.mode)
+		if err == nil && !exists {
+			err = fmt.Errorf("table %s: it is missing, but keelson_kinds has it", t.Name)
+		}
+		if err != nil {
+			return nil, d.named(err)
+		}
+	}
+	return list, nil
 }
 
 // save writes the entry of a table. It fails if another export has claimed the table.

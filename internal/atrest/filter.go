@@ -62,7 +62,7 @@ func (d *Database) Select(ctx context.Context, t *Table, filter *Filter, f func(
 	if filter.where != "" {
 		where = " WHERE " + filter.where
 	}
-	rows, err := d.db.QueryContext(ctx, "SELECT namespace, name, "+d.dialect.text()+` FROM "`+t.Name+`"`+where+" ORDER BY namespace, name", filter.args...)
+	rows, err := d.db.QueryContext(ctx, "SELECT namespace, name, "+d.dialect.text()+" FROM "+quoted(t.Name)+where+" ORDER BY namespace, name", filter.args...)
 	if err != nil {
 		return n, d.named(err)
 	}
@@ -115,7 +115,7 @@ func (d *Database) Count(ctx context.Context, t *Table, filter *Filter) (Selecte
 		return d.Select(ctx, t, filter, func(string, string, []byte) error { return nil })
 	}
 	var n Selected
-	err := d.db.QueryRowContext(ctx, `SELECT count(*) FROM "`+t.Name+`" WHERE `+filter.where, filter.args...).Scan(&n.Objects)
+	err := d.db.QueryRowContext(ctx, "SELECT count(*) FROM "+quoted(t.Name)+" WHERE "+filter.where, filter.args...).Scan(&n.Objects)
 	return n, d.named(err)
 }
 

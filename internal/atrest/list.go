@@ -97,7 +97,7 @@ func (l *List) Finish(ctx context.Context) (removed int64, err error) {
 	}
 	t.Complete, t.ResourceVersion, t.listVersion, t.listToken = true, t.listVersion, "", ""
 	err = l.d.transact(ctx, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, l.d.dialect.numbered(`DELETE FROM "`+t.Name+`" WHERE NOT EXISTS (SELECT 1 FROM keelson_seen AS s WHERE s.table_name = ? AND s.namespace = "`+t.Name+`".namespace AND s.name = "`+t.Name+`".name)`), t.Name)
+		result, err := tx.ExecContext(ctx, l.d.dialect.numbered("DELETE FROM "+quoted(t.Name)+" AS t WHERE NOT EXISTS (SELECT 1 FROM keelson_seen AS s WHERE s.table_name = ? AND s.namespace = t.namespace AND s.name = t.name)"), t.Name)
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (d *Database) Apply(ctx context.Context, t *Table, changes []Change, resour
 	err = d.transact(ctx, func(tx *sql.Tx) error {
 		// A refused object must not keep the row of an older one.
 		for key := range last {
-			if _, err := tx.ExecContext(ctx, d.dialect.numbered(`DELETE FROM "`+t.Name+`" WHERE namespace = ? AND name = ?`), key[0], key[1]); err != nil {
+			if _, err := tx.ExecContext(ctx, d.dialect.numbered("DELETE FROM "+quoted(t.Name)+" WHERE namespace = ? AND name = ?"), key[0], key[1]); err != nil {
 				return err
 			}
 		}

@@ -43,13 +43,34 @@ func tableName(k Kind) string {
 	return name
 }
 
+// isNameFor reports whether a name is one that freeName returns for a kind. Names in a database may be a stranger's.
+func isNameFor(k Kind, name string) bool {
+	if k.Kind == "" {
+		return false
+	}
+	base := tableName(k)
+	if name == base {
+		return true
+	}
+	end := strings.LastIndexByte(name, '_') + 1
+	number, err := strconv.Atoi(name[end:])
+	return err == nil && number >= 2 && name == numbered(base, number)
+}
+
+// quoted returns the name of a table as an identifier of SQL.
+func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// numbered returns a name with a number at its end.
+func numbered(name string, number int) string {
+	suffix := "_" + strconv.Itoa(number)
+	return name[:min(len(name), maxName-len(suffix))] + suffix
+}
+
 // freeName returns the name of the table for a kind, with a number if another kind has that name.
 func freeName(k Kind, isTaken func(name string) bool) string {
 	name := tableName(k)
 	for i := 2; isTaken(name); i++ {
-		suffix := "_" + strconv.Itoa(i)
-		base := tableName(k)
-		name = base[:min(len(base), maxName-len(suffix))] + suffix
+		name = numbered(tableName(k), i)
 	}
 	return name
 }

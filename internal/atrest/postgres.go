@@ -4,13 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
+	"github.com/jackc/pgx/v5/stdlib"
 
 	celsql "github.com/keelson-io/keelson/cel/sql"
 )
@@ -26,10 +28,14 @@ func openPostgres(ctx context.Context, address string, mode Mode) (*Database, er
 	if err != nil {
 		return nil, errors.New("not a valid URL of PostgreSQL, want postgres://USER:PASSWORD@HOST/DATABASE; is a character of the password not escaped?")
 	}
-	db, err := sql.Open("pgx", address)
-	if err != nil {
+	config, err := pgx.ParseConfig(address)
+	switch {
+	case err != nil:
 		return nil, err
+	case config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol:
+		return nil, errors.New("default_query_exec_mode=simple_protocol: parameters would become text of statements; want another mode, such as exec")
 	}
+	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(postgresConnections)
 	if u.User != nil {
 		u.User = url.User(u.User.Username())
@@ -39,7 +45,47 @@ func openPostgres(ctx context.Context, address string, mode Mode) (*Database, er
 	query.Del("sslpassword")
 	u.RawQuery = query.Encode()
 	d := &Database{db: db, dialect: postgres{}, name: u.String()}
+	if err := checkPostgres(ctx, db); err != nil {
+		return nil, d.named(errors.Join(err, db.Close()))
+	}
 	return d, d.begin(ctx, mode)
+}
+
+// oldestPostgres is the oldest major version with which this package is tested.
+const oldestPostgres = 15
+
+// checkPostgres returns an error if the version of a server is older.
+func checkPostgres(ctx context.Context, db *sql.DB) error {
+	var text string
+	if err := db.QueryRowContext(ctx, "SELECT pg_catalog.current_setting('server_version_num')").Scan(&text); err != nil {
+		return err
+	}
+	if n, err := strconv.Atoi(text); err != nil || n/10000 < oldestPostgres {
+		return fmt.Errorf("got PostgreSQL %s, want %d or later", text, oldestPostgres)
+	}
+	return nil
+}
+
+// verify refuses what runs SQL of another user with the rights of this one: views and foreign tables, row security when the table is read,
+// and triggers, rules and expressions of another user's table when it is written.
+func (postgres) verify(ctx context.Context, db *sql.DB, name, _ string, mode Mode) (exists bool, err error) {
+	var isTable, isOwn, hasRowSecurity bool
+	var owner string
+	err = db.QueryRowContext(ctx, `SELECT relkind IN ('r', 'p'), pg_catalog.pg_get_userbyid(relowner), pg_catalog.pg_get_userbyid(relowner) = current_user, relrowsecurity
+	FROM pg_catalog.pg_class WHERE relname = $1 AND pg_catalog.pg_table_is_visible(oid)`, name).Scan(&isTable, &owner, &isOwn, &hasRowSecurity)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !isTable:
+		return false, foreignTable(name, "it is not an ordinary table")
+	case !isOwn && mode == Write:
+		return false, fmt.Errorf("table %s: it belongs to %q, whose triggers and rules would run with your rights; connect as that user, or set its role", name, owner)
+	case !isOwn && hasRowSecurity:
+		return false, fmt.Errorf("table %s: it has row security of %q, whose policies would run with your rights; connect as that user, or set its role", name, owner)
+	}
+	return true, nil
 }
 
 type postgres struct{}
@@ -57,7 +103,7 @@ func (postgres) numbered(statement string) string {
 func (postgres) bookkeeping() []string { return bookkeeping(`text COLLATE "C"`) }
 
 func (postgres) createTable(name string) string {
-	return `CREATE TABLE "` + name + `" (
+	return `CREATE TABLE ` + quoted(name) + ` (
 	namespace text COLLATE "C" NOT NULL,
 	name text COLLATE "C" NOT NULL,
 	uid text NOT NULL,
@@ -69,10 +115,6 @@ func (postgres) createTable(name string) string {
 }
 
 func (postgres) text() string { return "doc" }
-
-func (postgres) tableExists(name string) string {
-	return "SELECT count(*) FROM pg_catalog.pg_class WHERE relname = '" + name + "' AND relkind IN ('r', 'p') AND pg_catalog.pg_table_is_visible(oid)"
-}
 
 // postgresRows is the number of objects in a statement.
 const postgresRows = 1000
@@ -88,7 +130,8 @@ func (d postgres) write(ctx context.Context, tx *sql.Tx, table string, objects [
 	return refused, nil
 }
 
-// writePart writes objects in one statement. If PostgreSQL refuses them, it writes each half, so that
+// writePart writes objects in one statement. PostgreSQL takes the function unnest with several arguments from pg_catalog, whatever the
+// search path has. If PostgreSQL refuses them, it writes each half, so that
 // only the objects that are refused themselves are not written.
 func (d postgres) writePart(ctx context.Context, tx *sql.Tx, table string, objects []*Object) (refused []*Refusal, err error) {
 	var columns [6][]string
@@ -100,7 +143,7 @@ func (d postgres) writePart(ctx context.Context, tx *sql.Tx, table string, objec
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT part"); err != nil {
 		return nil, err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO "`+table+`" AS t (namespace, name, uid, resource_version, labels, doc)
+	_, err = tx.ExecContext(ctx, `INSERT INTO `+quoted(table)+` AS t (namespace, name, uid, resource_version, labels, doc)
 	SELECT u.a, u.b, u.c, u.d, u.e::jsonb, u.f::jsonb FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) AS u(a, b, c, d, e, f)`+upsert,
 		columns[0], columns[1], columns[2], columns[3], columns[4], columns[5])
 	reason, isRefusal := postgresRefusal(err)

@@ -28,7 +28,7 @@ func (sqlite) bookkeeping() []string {
 
 // createTable has documents in SQLite's binary form of JSON, which queries read several times faster than text.
 func (sqlite) createTable(name string) string {
-	return `CREATE TABLE "` + name + `" (
+	return `CREATE TABLE ` + quoted(name) + ` (
 	namespace TEXT NOT NULL,
 	name TEXT NOT NULL,
 	uid TEXT NOT NULL,
@@ -41,12 +41,8 @@ func (sqlite) createTable(name string) string {
 
 func (sqlite) text() string { return "json(doc)" }
 
-func (sqlite) tableExists(name string) string {
-	return "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = '" + name + "'"
-}
-
 func (sqlite) write(ctx context.Context, tx *sql.Tx, table string, objects []*Object) (refused []*Refusal, err error) {
-	insert, err := tx.PrepareContext(ctx, `INSERT INTO "`+table+`" AS t (namespace, name, uid, resource_version, labels, doc)
+	insert, err := tx.PrepareContext(ctx, `INSERT INTO `+quoted(table)+` AS t (namespace, name, uid, resource_version, labels, doc)
 		VALUES (?, ?, ?, ?, ?, CASE WHEN json_valid(?6) THEN jsonb(?6) END)`+upsert)
 	if err != nil {
 		return nil, err
