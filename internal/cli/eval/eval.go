@@ -131,19 +131,24 @@ type evaluation struct {
 	untyped bool // there is no schema: estimates of untyped members are too low
 }
 
+// check returns an error for flags that do not fit each other.
+func (o *options) check() error {
+	switch {
+	case !slices.Contains([]string{"text", "json"}, o.output):
+		return command.UsageError(fmt.Errorf("--output: got %q, want text or json", o.output))
+	case o.sql == "" && (o.indexes != "" || len(o.sqlColumns) > 0):
+		return command.UsageError(errors.New("--indexes, --sql-column: want --sql, which says for which database"))
+	}
+	return o.checkGiven()
+}
+
 // evaluate prints the value of an expression. If the expression fails, it returns the failure.
 func evaluate(ctx context.Context, o options, expr string, stdin io.Reader, out io.Writer) error {
-	if !slices.Contains([]string{"text", "json"}, o.output) {
-		return command.UsageError(fmt.Errorf("--output: got %q, want text or json", o.output))
-	}
 	if err := command.OnceStdin([]string{o.schema, o.data, o.oldData}, o.givenFiles()); err != nil {
 		return err
 	}
-	if err := o.checkGiven(); err != nil {
+	if err := o.check(); err != nil {
 		return err
-	}
-	if o.sql == "" && (o.indexes != "" || len(o.sqlColumns) > 0) {
-		return command.UsageError(errors.New("--indexes, --sql-column: want --sql, which says for which database"))
 	}
 	if o.sql != "" {
 		return o.printSQL(expr, stdin, out)

@@ -51,13 +51,22 @@ A pasted expression becomes one line: Enter evaluates it.
 
 // openSession prepares a session.
 func openSession(o options, stdin io.Reader) (*session, error) {
-	if err := command.OnceStdin([]string{"-", o.schema, o.data, o.oldData}); err != nil {
+	if err := command.OnceStdin([]string{"-", o.schema, o.data, o.oldData}, o.givenFiles()); err != nil {
 		return nil, command.UsageError(errors.New("eval: without an expression, standard input is read for them, not for data"))
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if o.output != "text" || o.explain || o.indexes != "" {
+		return nil, command.UsageError(errors.New("eval: --output json, --explain and --indexes want one expression, as an argument"))
 	}
 	s := &session{o: o}
 	var err error
 	if s.language, s.data, err = o.language(stdin); err != nil {
 		return nil, err
+	}
+	if o.sql != "" {
+		return s, nil // no expression is evaluated
 	}
 	if s.vars, err = o.vars(s.data, stdin); err != nil {
 		return nil, err
@@ -251,6 +260,12 @@ func (s *session) line(ctx context.Context, line string, out io.Writer) error {
 		return errQuit
 	case word == ":help" || line == "help" || line == "?":
 		answer = sessionHelp
+	case s.o.sql != "" && strings.HasPrefix(line, ":"):
+		failure = fmt.Errorf("%s: with --sql, a line is an expression", word)
+	case s.o.sql != "":
+		var b strings.Builder
+		failure = s.o.printSQL(line, nil, &b)
+		answer = b.String()
 	case word == ":type":
 		answer, failure = s.typeOf(rest)
 	case word == ":cost":
