@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
-	"github.com/google/cel-go/parser"
 
 	"github.com/keelson-io/keelson/cel/internal/eval"
 	"github.com/keelson-io/keelson/cel/internal/val"
@@ -144,7 +143,7 @@ func (x *Expression) Position(part ast.Expr) (line, column int) {
 
 // Text returns a part of the expression as text, which may be spaced otherwise than the source.
 func (x *Expression) Text(part ast.Expr) (string, error) {
-	text, err := parser.Unparse(part, x.tree.SourceInfo(), parser.WrapOnColumn(math.MaxInt32))
+	text, err := unparse(part, x.tree.SourceInfo())
 	if err != nil {
 		return "", fmt.Errorf("text of a part: %w", err)
 	}

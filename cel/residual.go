@@ -13,7 +13,6 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/parser"
 
 	"github.com/keelson-io/keelson/cel/internal/eval"
 	"github.com/keelson-io/keelson/cel/internal/val"
@@ -73,7 +72,7 @@ func (r *residue) text() (string, error) {
 	if r.fail != nil {
 		return "", r.fail
 	}
-	text, err := parser.Unparse(e, ast.NewSourceInfo(common.NewTextSource("")), parser.WrapOnColumn(math.MaxInt32))
+	text, err := unparse(e, ast.NewSourceInfo(common.NewTextSource("")))
 	if err != nil {
 		return "", fmt.Errorf("residual expression: %w", err)
 	}
