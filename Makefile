@@ -196,9 +196,8 @@ conformance-builtin: ## thousands of requests about built-in kinds to kube-apise
 # PAIRS=10000000 compares that many pairs of an expression and a document in each database.
 PAIRS ?= 2000000
 .PHONY: conformance-sql
-conformance-sql: ## expressions as SQL in PostgreSQL, MariaDB and SQLite, beside the evaluator; rules of published definitions; installs both servers; PAIRS, SEED
+conformance-sql: ## expressions as SQL in PostgreSQL and SQLite, beside the evaluator; rules of published definitions; installs PostgreSQL; PAIRS, SEED
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || apt-get install -y postgresql
-	@test -x /usr/sbin/mariadbd || apt-get install -y mariadb-server
 	cd conformance/sql && $(GO) test -count=1 -timeout=0 -v . -pairs=$(PAIRS) -seed=$(SEED) -catalog | grep -avE '^=== '
 	cd conformance/sql/peer && $(GO) test -count=1 -timeout=10m . # beside cel2sql
 
@@ -364,7 +363,7 @@ bench-validate: ## keelson validate on 40,000 manifests beside kubeconform
 
 OBJECTS ?= 1000000
 .PHONY: bench-sql
-bench-sql: ## queries over a million objects in SQLite, PostgreSQL and MariaDB, beside the evaluator; OBJECTS
+bench-sql: ## queries over a million objects in SQLite and PostgreSQL, beside the evaluator; OBJECTS
 	cd conformance/sql && $(GO) test -count=1 -timeout=0 -v -run TestBench . -bench-objects=$(OBJECTS) | grep -avE '^=== '
 
 .PHONY: bench-definitions

@@ -1,6 +1,6 @@
 package sql
 
-// This file says what a database must be able to do, and does it in three dialects.
+// This file says what a database must be able to do, and does it in two dialects.
 
 // node is the type of a JSON value.
 type node int
@@ -17,7 +17,7 @@ const (
 // place is a JSON value in a row.
 type place struct {
 	base string // SQL of a JSON value, or of the column
-	path string // of the value below base in SQLite and MariaDB, with SQL between two characters U+0001; "" is base itself
+	path string // of the value below base in SQLite, with SQL between two characters U+0001; "" is base itself
 	// bound: the path has a constant of the expression, and is a parameter.
 	bound bool
 	// SQLite: SQL of the type and of the scalar of an item that a list yields. baseType is SQL of the type of base if that is an item.
@@ -30,8 +30,11 @@ func (p place) id() string { return p.base + "\x01" + p.path }
 // database generates SQL in a dialect. The SQL that it returns never fails: a value of another type
 // is NULL.
 type database interface {
-	// prefix is what stands before the number of a parameter. Parameters of MariaDB have no numbers: each use is one.
+	// prefix is what stands before the number of a parameter.
 	prefix() string
+	// requires returns a condition that is true, and that is an error in versions of the database in which the clause would select other
+	// rows; "" if there are none.
+	requires(clause string) string
 	// column returns the place of the documents.
 	column(name string) place
 	// flat returns the value of a column with another type than JSON, and the condition that it has one. raw is the column itself if

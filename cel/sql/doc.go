@@ -3,8 +3,8 @@
 //
 // # Model
 //
-// The documents are in one JSON column of a table: jsonb in PostgreSQL, text in SQLite and
-// MariaDB. [Translate] returns a WHERE clause with parameters. No text of an expression and no
+// The documents are in one JSON column of a table: jsonb in PostgreSQL, text or
+// the result of jsonb() in SQLite. [Translate] returns a WHERE clause with parameters. No text of an expression and no
 // name of a member becomes a part of the SQL text: each is a parameter.
 //
 // The translation is exact: the clause is true for the documents for which the evaluator returns

@@ -32,6 +32,6 @@ func ExampleTranslate() {
 	fmt.Println(query.Where)
 	fmt.Println(query.Args)
 	// Output:
-	// (json_type(doc, '$."size"') = 'integer' AND json_extract(doc, '$."size"') BETWEEN ?1 AND 9223372036854775807)
+	// (jsonb('1') IS NOT NULL AND (json_type(doc, '$."size"') = 'integer' AND json_extract(doc, '$."size"') BETWEEN ?1 AND 9223372036854775807))
 	// [11]
 }

@@ -1,6 +1,8 @@
 package sql
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -35,7 +37,7 @@ func Indexes(x *cel.Expression, o Options, table string) ([]string, error) {
 	for _, index := range t.indexes(t.tree.Expr()) {
 		statement := "CREATE INDEX ON " + table + " " + index.on
 		if o.Dialect != Postgres {
-			statement = "CREATE INDEX " + table + "_" + index.name + " ON " + table + " " + index.on
+			statement = "CREATE INDEX " + index.fullName(table) + " ON " + table + " " + index.on
 		}
 		if !slices.Contains(statements, statement) {
 			statements = append(statements, statement)
@@ -46,6 +48,14 @@ func Indexes(x *cel.Expression, o Options, table string) ([]string, error) {
 
 // index is what an index is on, after the name of the table, and a name for it.
 type index struct{ on, name string }
+
+// fullName returns a name of at most 63 characters in the database. It ends with a hash, because indexes on other members, or on other
+// tables, may have the same words in their names.
+func (i index) fullName(table string) string {
+	sum := sha256.Sum256([]byte(table + "\x00" + i.on))
+	name := table + "_" + i.name
+	return name[:min(len(name), 63-9)] + "_" + hex.EncodeToString(sum[:4])
+}
 
 // indexes returns the indexes that serve an expression. Of &&, one operand is enough; of ||, each needs one.
 func (t *translator) indexes(e ast.Expr) []index {

@@ -12,6 +12,8 @@ const int64Range = " BETWEEN -9223372036854775808 AND 9223372036854775807"
 
 func (d postgres) prefix() string { return "$" }
 
+func (d postgres) requires(string) string { return "" }
+
 func (d postgres) column(name string) place { return place{base: name} }
 
 func (d postgres) text(s string) string { return d.params.add(s) + "::text" }

@@ -20,12 +20,11 @@ type Dialect string
 // The dialects, with the oldest versions with which they are tested.
 const (
 	Postgres Dialect = "postgres" // PostgreSQL 15, documents in a column of type jsonb
-	SQLite   Dialect = "sqlite"   // SQLite 3.40, documents in a column of JSON text, or, from 3.45, of what jsonb() returns
-	MariaDB  Dialect = "mariadb"  // MariaDB 10.11, documents in a column of type JSON, which is text, and texts in utf8mb4
+	SQLite   Dialect = "sqlite"   // SQLite 3.45, documents in a column of JSON text or of what jsonb() returns
 )
 
 // Dialects returns the names of all dialects.
-func Dialects() []string { return []string{string(Postgres), string(SQLite), string(MariaDB)} }
+func Dialects() []string { return []string{string(Postgres), string(SQLite)} }
 
 // Options says where the documents are.
 type Options struct {
@@ -40,7 +39,7 @@ type Options struct {
 // Query is a condition on documents.
 type Query struct {
 	// Where is the condition for a WHERE clause. Its parameters are $1, $2, … in PostgreSQL,
-	// ?1, ?2, … in SQLite, and ? in MariaDB.
+	// and ?1, ?2, … in SQLite.
 	Where string
 	// Args are the values of the parameters: strings, int64s and float64s.
 	Args []any
@@ -88,8 +87,6 @@ func newTranslator(x *cel.Expression, o Options) (*translator, error) {
 		t.db = postgres{t.params}
 	case SQLite:
 		t.db = sqlite{t.params}
-	case MariaDB:
-		t.db = mariadb{t.params}
 	default:
 		return nil, fmt.Errorf("dialect: got %q, want one of %s", o.Dialect, strings.Join(Dialects(), ", "))
 	}
@@ -100,19 +97,16 @@ func newTranslator(x *cel.Expression, o Options) (*translator, error) {
 }
 
 // query translates the operands of the outermost && one by one.
-func (t *translator) query() (*Query, error) {
-	q := &Query{}
-	var where, residual []string
+func (t *translator) query() (q *Query, err error) {
+	q = &Query{}
+	var where []string
+	var residual []ast.Expr
 	for _, e := range conjuncts(t.tree.Expr()) {
 		truth, err := t.truth(e)
 		var refused *RefusedError
 		switch {
 		case errors.As(err, &refused):
-			text, err := t.x.Text(e)
-			if err != nil {
-				return nil, err
-			}
-			residual, q.Refused = append(residual, text), append(q.Refused, refused)
+			residual, q.Refused = append(residual, e), append(q.Refused, refused)
 		case err != nil:
 			return nil, err
 		default:
@@ -122,9 +116,22 @@ func (t *translator) query() (*Query, error) {
 	if len(where) == 0 {
 		return nil, q.Refused[0]
 	}
-	q.Where, q.Args = t.params.render(and(where...), t.db)
-	q.Residual = strings.Join(residual, " && ")
-	return q, nil
+	clause := and(where...)
+	q.Where, q.Args = t.params.render(and(t.db.requires(clause), clause), t.db)
+	if len(residual) == 0 {
+		return q, nil
+	}
+	q.Residual, err = t.x.Text(conjunction(residual))
+	return q, err
+}
+
+// conjunction returns the expression with operands of &&, which Text writes with the parentheses that they need.
+func conjunction(operands []ast.Expr) ast.Expr {
+	all := operands[0]
+	for _, e := range operands[1:] {
+		all = ast.NewExprFactory().NewCall(0, operators.LogicalAnd, all, e)
+	}
+	return all
 }
 
 // conjuncts returns the operands of nested && from left to right.
@@ -158,9 +165,8 @@ func (p *params) add(v any) string {
 	return "\x00" + strconv.Itoa(n) + "\x00"
 }
 
-// render returns the clause with the parameters that it uses, numbered from 1, or without numbers and once for each use.
+// render returns the clause with the parameters that it uses, numbered from 1.
 func (p *params) render(clause string, db database) (where string, args []any) {
-	_, repeated := db.(mariadb)
 	var b strings.Builder
 	numbers := map[string]int{}
 	for i, part := range strings.Split(clause, "\x00") {
@@ -169,7 +175,7 @@ func (p *params) render(clause string, db database) (where string, args []any) {
 			continue
 		}
 		n, ok := numbers[part]
-		if !ok || repeated {
+		if !ok {
 			index, err := strconv.Atoi(part)
 			if err != nil {
 				panic("BUG: parameter: " + err.Error())
@@ -178,10 +184,7 @@ func (p *params) render(clause string, db database) (where string, args []any) {
 			n = len(args)
 			numbers[part] = n
 		}
-		b.WriteString(db.prefix())
-		if !repeated {
-			b.WriteString(strconv.Itoa(n))
-		}
+		b.WriteString(db.prefix() + strconv.Itoa(n))
 	}
 	return b.String(), args
 }

@@ -38,17 +38,17 @@ func TestTranslate(t *testing.T) {
 		args                   string // of PostgreSQL
 	}{
 		{`self.s == "a"`, `(doc @> ($1::text)::jsonb AND jsonb_typeof((doc -> 's')) = 'string' AND ((doc -> 's') #>> '{}') COLLATE "C" = $2::text)`,
-			`json_extract(doc, '$."s"') COLLATE BINARY = ?1`, `[{"s":"a"} a]`},
+			`(jsonb('1') IS NOT NULL AND json_extract(doc, '$."s"') COLLATE BINARY = ?1)`, `[{"s":"a"} a]`},
 		{`!has(self.o.s)`, `(jsonb_typeof((doc -> 'o')) = 'object' AND (jsonb_typeof(((doc -> 'o') -> 's')) <> 'null') IS NOT TRUE)`,
-			`(json_type(doc, '$."o"') = 'object' AND (json_type(doc, '$."o"."s"') <> 'null') IS NOT TRUE)`, `[]`},
+			`(jsonb('1') IS NOT NULL AND (json_type(doc, '$."o"') = 'object' AND (json_type(doc, '$."o"."s"') <> 'null') IS NOT TRUE))`, `[]`},
 		{`self.l.exists(x, x == "a")`, `(doc @> ($1::text)::jsonb AND jsonb_typeof((doc -> 'l')) = 'array' AND EXISTS (SELECT 1 FROM jsonb_array_elements(CASE jsonb_typeof((doc -> 'l')) WHEN 'array' THEN (doc -> 'l') ELSE '[]' END) AS cel_1(cel_v) WHERE (jsonb_typeof(cel_1.cel_v) = 'string' AND (cel_1.cel_v #>> '{}') COLLATE "C" = $2::text)))`,
-			`(json_type(doc, '$."l"') = 'array' AND EXISTS (SELECT 1 FROM json_each(CASE json_type(doc, '$."l"') WHEN 'array' THEN doc ELSE '[]' END, '$."l"') AS cel_1 WHERE cel_1.atom COLLATE BINARY = ?1))`, `[{"l":["a"]} a]`},
+			`(jsonb('1') IS NOT NULL AND (json_type(doc, '$."l"') = 'array' AND EXISTS (SELECT 1 FROM json_each(CASE json_type(doc, '$."l"') WHEN 'array' THEN doc ELSE '[]' END, '$."l"') AS cel_1 WHERE cel_1.atom COLLATE BINARY = ?1)))`, `[{"l":["a"]} a]`},
 		{`self.s.matches("^[a-c]+$")`, `(jsonb_typeof((doc -> 's')) = 'string' AND ((doc -> 's') #>> '{}') COLLATE "C" ~ $1::text)`, "", `[***:^[a-c]+$]`},
 		{`self.m["a b"] == "c"`, `(doc @> ($1::text)::jsonb AND jsonb_typeof(((doc -> 'm') -> $2::text)) = 'string' AND (((doc -> 'm') -> $2::text) #>> '{}') COLLATE "C" = $3::text)`,
-			`json_extract(doc, ?1) COLLATE BINARY = ?2`, `[{"m":{"a b":"c"}} a b c]`},
+			`(jsonb('1') IS NOT NULL AND json_extract(doc, ?1) COLLATE BINARY = ?2)`, `[{"m":{"a b":"c"}} a b c]`},
 		{"true", "TRUE", "TRUE", "[]"},
 		{"1 == 2 || self.b", "($1::bigint = $2::bigint OR (jsonb_typeof((doc -> 'b')) = 'boolean' AND ((doc -> 'b') = 'true'::jsonb)))",
-			`(?1 = ?2 OR (json_type(doc, '$."b"') IN ('true', 'false') AND (json_type(doc, '$."b"') = 'true')))`, "[1 2]"},
+			`(jsonb('1') IS NOT NULL AND (?1 = ?2 OR (json_type(doc, '$."b"') IN ('true', 'false') AND (json_type(doc, '$."b"') = 'true'))))`, "[1 2]"},
 	} {
 		for dialect, want := range map[Dialect]string{Postgres: row.postgres, SQLite: row.sqlite} {
 			x, err := compile(t, row.expr)
@@ -113,6 +113,21 @@ func TestResidual(t *testing.T) {
 	}
 	if want := `self.s.replace("a", "b") == "b"`; q.Residual != want || len(q.Refused) != 1 || q.Refused[0].Column != 30 {
 		t.Errorf("got residual %q, refused %v, want %q", q.Residual, q.Refused, want)
+	}
+	// Operands that bind less than && keep their parentheses, also beside each other.
+	for expr, want := range map[string]string{
+		`self.n > 1 && (self.s.replace("a", "b") == "b" || self.b)`:                                                        `self.s.replace("a", "b") == "b" || self.b`,
+		`self.n > 1 && self.s.replace("a", "b") == "b" && (self.b || self.s.replace("a", "c") == "c")`:                     `self.s.replace("a", "b") == "b" && (self.b || self.s.replace("a", "c") == "c")`,
+		`(self.b ? self.s.replace("a", "b") == "b" : self.b) && self.n > 1 && (self.b || self.s.replace("a", "c") == "c")`: `(self.b ? (self.s.replace("a", "b") == "b") : self.b) && (self.b || self.s.replace("a", "c") == "c")`,
+		`self.l.map(x, x + "a").exists(x, x == "b" || x == "c") && self.n > 1 && self.s.replace("a", "b") == "b"`:          `self.l.map(x, x + "a").exists(x, x == "b" || x == "c") && self.s.replace("a", "b") == "b"`,
+	} {
+		x, err := compile(t, expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q, err := Translate(x, Options{Dialect: SQLite}); err != nil || q.Residual != want {
+			t.Errorf("%s: got the residual %s, %v, want %s", expr, q.Residual, err, want)
+		}
 	}
 	if want := "t.body"; !strings.Contains(q.Where, want) || strings.Contains(q.Where, "(doc") {
 		t.Errorf("got %s, want the column %s", q.Where, want)

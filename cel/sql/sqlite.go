@@ -6,12 +6,20 @@ import (
 	"strings"
 )
 
-// This file generates the SQL of SQLite. Documents are text. An integer that overflows becomes a
+// This file generates the SQL of SQLite. Documents are text, or what jsonb() returns. An integer that overflows becomes a
 // real number, by which overflows are found.
 
 type sqlite struct{ params *params }
 
 func (d sqlite) prefix() string { return "?" }
+
+// requires: before 3.45, SQLite finds no member whose key is written with an escape. It has no function jsonb either.
+func (d sqlite) requires(clause string) string {
+	if strings.Contains(clause, "json_") {
+		return "jsonb('1') IS NOT NULL"
+	}
+	return ""
+}
 
 func (d sqlite) column(name string) place { return place{base: name, path: "$"} }
 
@@ -24,7 +32,7 @@ func (d sqlite) number(i int64) string {
 	return "(" + strconv.FormatInt(i, 10) + ")"
 }
 
-// member refuses names that the paths of SQLite 3.40 cannot have.
+// member refuses names that the paths of SQLite cannot have.
 func (d sqlite) member(p place, name string, constant bool) (place, bool) {
 	if name == "" || strings.ContainsAny(name, "\"\\\x00") || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
 		return place{}, false

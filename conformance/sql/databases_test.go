@@ -6,8 +6,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 
+	_ "github.com/ncruces/go-sqlite3/driver"
+	_ "github.com/ncruces/go-sqlite3/embed"
 	_ "modernc.org/sqlite"
 
 	celsql "github.com/keelson-io/keelson/cel/sql"
@@ -35,6 +38,21 @@ func openSQLite(t *testing.T) *database {
 	return &database{celsql.SQLite, db, "TEXT", false}
 }
 
+// openOldestSQLite opens a database in memory with the oldest version that is supported.
+func openOldestSQLite(t *testing.T) *database {
+	db, err := sql.Open("sqlite3", "file::memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { db.Close() })
+	var version string
+	if err := db.QueryRow("SELECT sqlite_version()").Scan(&version); err != nil || !strings.HasPrefix(version, "3.45.") {
+		t.Fatalf("got the version %s, %v, want 3.45", version, err)
+	}
+	return &database{celsql.SQLite, db, "TEXT", false}
+}
+
 // openSQLiteBinary opens a database whose documents are JSONB, in a file of the test.
 func openSQLiteBinary(t *testing.T) *database {
 	db, err := sql.Open("sqlite", "file:"+t.TempDir()+"/db?_pragma=journal_mode(wal)&_pragma=synchronous(normal)")
@@ -50,11 +68,6 @@ func openPostgres(t *testing.T) *database {
 	return &database{celsql.Postgres, servers.Postgres(t, "--locale=C.UTF-8"), "jsonb", false}
 }
 
-// openMariaDB starts MariaDB.
-func openMariaDB(t *testing.T) *database {
-	return &database{celsql.MariaDB, servers.MariaDB(t), "JSON", false}
-}
-
 // fill replaces the documents of the table; their IDs are their indexes.
 // flat are the values of other columns, nil for none.
 func (d *database) fill(t *testing.T, docs []string, flat [][4]any) {
@@ -64,10 +77,7 @@ func (d *database) fill(t *testing.T, docs []string, flat [][4]any) {
 	}
 	defer tx.Rollback()
 	placeholders := "($1, $2, $3, $4, $5, $6)"
-	switch {
-	case d.dialect == celsql.MariaDB:
-		placeholders = "(?, ?, ?, ?, ?, ?)"
-	case d.binary:
+	if d.binary {
 		placeholders = "($1, jsonb($2), $3, $4, $5, $6)"
 	}
 	for _, statement := range []string{"DROP TABLE IF EXISTS t", "CREATE TABLE t (id INTEGER PRIMARY KEY, doc " + d.column + " NOT NULL, " +

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -56,56 +55,6 @@ func Postgres(t *testing.T, arguments ...string) *sql.DB {
 	for start := time.Now(); db.Ping() != nil; time.Sleep(50 * time.Millisecond) {
 		if time.Since(start) > time.Minute {
 			t.Fatalf("PostgreSQL does not answer: %v", db.Ping())
-		}
-	}
-	return db
-}
-
-// MariaDB starts MariaDB on a socket in a folder of the test, and returns a database. It needs Debian's package mariadb-server; "make
-// conformance-sql" installs it.
-func MariaDB(t *testing.T) *sql.DB {
-	for _, program := range []string{"mariadbd", "mariadb-install-db"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Fatal("MariaDB is not installed: run make conformance-sql, or install the package mariadb-server")
-		}
-	}
-	dir, err := os.MkdirTemp("", "md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	run := func(name string, args ...string) *exec.Cmd {
-		cmd := exec.Command(name, append([]string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data")}, args...)...)
-		cmd.Dir, cmd.SysProcAttr = dir, asOtherUser(t, dir)
-		return cmd
-	}
-	if out, err := run("mariadb-install-db", "--auth-root-authentication-method=normal", "--skip-test-db").CombinedOutput(); err != nil {
-		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
-	}
-	socket := filepath.Join(dir, "s")
-	server := run("mariadbd", "--socket="+socket, "--skip-networking", "--pid-file="+filepath.Join(dir, "pid"), "--innodb-flush-log-at-trx-commit=0",
-		"--character-set-server=utf8mb4", "--tmpdir="+dir)
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		server.Process.Signal(syscall.SIGTERM)
-		server.Wait()
-	})
-	db, err := sql.Open("mysql", "root@unix("+socket+")/?collation=utf8mb4_general_ci")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	for start := time.Now(); db.Ping() != nil; time.Sleep(50 * time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			t.Fatalf("MariaDB does not answer: %v", db.Ping())
-		}
-	}
-	db.SetMaxOpenConns(1) // USE holds for one connection
-	for _, statement := range []string{"CREATE DATABASE test CHARACTER SET utf8mb4", "USE test"} {
-		if _, err := db.Exec(statement); err != nil {
-			t.Fatal(err)
 		}
 	}
 	return db
