@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +21,7 @@ import (
 // maxEvents is the number of events in a transaction, if so many are there already.
 const maxEvents = 1000
 
-// Times between attempts to reach a server.
+// Times between the beginnings of watches of a resource.
 const (
 	firstRetry = 500 * time.Millisecond
 	maxRetry   = 30 * time.Second
@@ -33,6 +35,10 @@ type Follower struct {
 
 	Refused func(error) // is called with the error of each object that is not written
 	Note    func(error) // is called when the server does not answer; it is asked again
+
+	// now and sleep are the clock; nil is that of package time.
+	now   func() time.Time
+	sleep func(ctx context.Context, d time.Duration)
 }
 
 // Follow writes what happens to the objects of a resource, from the resource version on to which its
@@ -40,9 +46,13 @@ type Follower struct {
 // ended, or the server no longer has the resource, whose rows are removed then. An error is one of
 // the database.
 func (f *Follower) Follow(ctx context.Context, r Resource, t *Table) error {
+	now, sleep := f.now, f.sleep
+	if now == nil {
+		now, sleep = time.Now, sleepUntilDone
+	}
 	wait := firstRetry
 	for ctx.Err() == nil {
-		before := t.ResourceVersion
+		before, start := t.ResourceVersion, now()
 		err := f.watch(ctx, r, t)
 		var broken *databaseError
 		switch {
@@ -59,20 +69,30 @@ func (f *Follower) Follow(ctx context.Context, r Resource, t *Table) error {
 				return err
 			}
 		}
-		if t.ResourceVersion != before {
+		if err != nil {
+			f.Note(fmt.Errorf("%s: %w; trying again", r.Kind, err))
+		}
+		// Watches end after some minutes. A server that ends them at once is asked as rarely as one that does not answer.
+		took := now().Sub(start)
+		if t.ResourceVersion != before || took > wait {
 			wait = firstRetry
 		}
-		if err == nil {
-			continue // watches end after some minutes
+		if took < wait {
+			sleep(ctx, wait-took)
+			wait = min(2*wait, maxRetry)
 		}
-		f.Note(fmt.Errorf("%s: %w; trying again", r.Kind, err))
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
-		wait = min(2*wait, maxRetry)
 	}
 	return nil
+}
+
+// sleepUntilDone waits for some time, or until ctx ends.
+func sleepUntilDone(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // again lists a resource again.
@@ -101,12 +121,16 @@ func (f *Follower) watch(ctx context.Context, r Resource, t *Table) error {
 	}
 	defer body.Close()
 	events := make(chan watchEvent, maxEvents)
+	var failure error // of the goroutine, before it closes events
 	go func() {
 		defer close(events)
 		for decoder := json.NewDecoder(body); ; {
 			var e watchEvent
-			// Servers end watches after some minutes. If they are gone, the next request says so.
-			if decoder.Decode(&e) != nil {
+			switch err := decoder.Decode(&e); {
+			case errors.Is(err, io.EOF):
+				return // the server ended the watch
+			case err != nil:
+				failure = fmt.Errorf("an event of the watch: %w", err)
 				return
 			}
 			select {
@@ -127,8 +151,11 @@ func (f *Follower) watch(ctx context.Context, r Resource, t *Table) error {
 			return err
 		}
 	}
-	return nil
+	return failure
 }
+
+// errNoVersion is the error of an event after which a watch could not continue.
+var errNoVersion = errors.New("got an event without a resource version")
 
 // apply writes events in a transaction.
 func (f *Follower) apply(ctx context.Context, doc *jsondoc.Doc, r Resource, t *Table, events []watchEvent) error {
@@ -148,8 +175,14 @@ func (f *Follower) apply(ctx context.Context, doc *jsondoc.Doc, r Resource, t *T
 			if err := json.Unmarshal(e.Object, &object); err != nil {
 				return err
 			}
+			if object.ResourceVersion == "" {
+				return errNoVersion
+			}
 			version = object.ResourceVersion
 			continue
+		}
+		if !slices.Contains([]string{"ADDED", "MODIFIED", "DELETED"}, e.Type) {
+			return fmt.Errorf("got an event of the type %.20q, want ADDED, MODIFIED, DELETED, BOOKMARK or ERROR", e.Type)
 		}
 		o, err := Parse(doc, Text{JSON: e.Object, APIVersion: r.apiVersion(), Kind: r.Kind.Kind})
 		gone := e.Type == "DELETED"
@@ -159,6 +192,9 @@ func (f *Follower) apply(ctx context.Context, doc *jsondoc.Doc, r Resource, t *T
 			f.Refused(refusal)
 		} else if err != nil {
 			return err
+		}
+		if o.ResourceVersion == "" {
+			return errNoVersion
 		}
 		changes = append(changes, Change{o, gone})
 		version = o.ResourceVersion

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/keelson-io/keelson/internal/testkit"
 )
@@ -160,5 +161,54 @@ func TestFollow(t *testing.T) {
 	}
 	if len(refused) != 1 || !strings.Contains(refused[0], "U+0000") || len(notes) != 1 || !strings.Contains(notes[0], "503") {
 		t.Error(refused, notes)
+	}
+}
+
+// TestFollowPauses holds that a server that ends watches at once, or whose events cannot be read, is asked at growing intervals, and that the
+// second is reported.
+func TestFollowPauses(t *testing.T) {
+	for _, row := range []struct {
+		answer string
+		note   string // a part of what is reported; "" for nothing
+	}{
+		{event("BOOKMARK", "", "7"), ""}, // and the end
+		{event("ADDED", "b", "8")[:30], "an event of the watch: unexpected EOF"},
+		{event("ADDED", "b", "8") + "<html>", "an event of the watch: invalid character '<'"},
+		{event("SURPRISE", "b", "8"), `got an event of the type "SURPRISE"`},
+		{strings.Replace(event("ADDED", "b", "8"), `"resourceVersion":"8"`, `"a":"8"`, 1), "got an event without a resource version"},
+		{`{"type":"BOOKMARK","object":{}}`, "got an event without a resource version"},
+	} {
+		d, f := openTest(t), &fake{}
+		f.answers = map[string][]string{"list ": {f.page("7", "", "")}, "watch 7": {row.answer}, "watch 8": {row.answer}}
+		s, r := f.start(t)
+		table, _, err := s.Export(t.Context(), d, r, "s", fails(t), func(int) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var pauses []time.Duration
+		var notes []string
+		clock := time.Now()
+		follower := &Follower{Server: s, Database: d, Source: "s", Refused: func(err error) { t.Error(err) }, Note: func(err error) { notes = append(notes, err.Error()) },
+			now: func() time.Time { return clock },
+			sleep: func(_ context.Context, d time.Duration) {
+				if pauses = append(pauses, d); len(pauses) == 10 {
+					stop()
+				}
+				clock = clock.Add(d)
+			}}
+		if err := follower.Follow(ctx, r, table); err != nil {
+			t.Error(err)
+		}
+		f.mu.Lock()
+		asked := len(f.asked) - 1 // without the list
+		f.mu.Unlock()
+		if len(pauses) < asked || pauses[len(pauses)-1] != maxRetry {
+			t.Errorf("%s: got %d watches with the pauses %v, want one after each, up to %v", row.answer, asked, pauses, maxRetry)
+		}
+		if row.note == "" && len(notes) > 0 || row.note != "" && (len(notes) < 9 || !strings.Contains(notes[0], row.note)) {
+			t.Errorf("%s: got the notes %q, want %q", row.answer, notes, row.note)
+		}
 	}
 }
