@@ -9,11 +9,20 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// This file writes expressions as text.
+// This file writes expressions as text, such as residuals, that are compiled again. The text must have the same value and the same
+// errors as the expression, for all values of its variables.
+//
+// cel-go writes a negation in a negation without parentheses, and its grammar reads an even number of operators as none:
+//
+//	-(-x)                       --x                       x, which is no error if x is the least integer
+//	-(-9223372036854775808)     --9223372036854775808     not an integer
+//	!(!x)                       !!x                       x, which is no error if x is not a boolean
+//
+// So dyn() separates the operators: -dyn(-x). It returns its argument.
 
-// unparse returns an expression as text. cel-go writes -(-x) as --x, which its parser reads as x. So the text of a negation in a negation
-// is -dyn(-x), which has the same value and the same errors.
+// unparse returns an expression as text. info has the macros of the expression as they were written.
 func unparse(e ast.Expr, info *ast.SourceInfo) (string, error) {
+	// Both are rare: the copy is made only if it must be changed.
 	if hasDoubles(e) || anyDoubles(info.MacroCalls()) {
 		fac := ast.NewExprFactory()
 		e = separated(fac, e)
