@@ -6,7 +6,9 @@
 // deleted in the foreground (finalizer foregroundDeletion) stays until the dependents that block it
 // (blockOwnerDeletion) are gone. An owner whose dependents are to be orphaned (finalizer orphan)
 // stays until their references to it are removed. Any other owner is deleted at once, and its
-// dependents after it. A reference is solid while its owner exists, waiting while the owner waits
+// dependents after it. A reference names an owner by group, kind, name and uid. The owner is in the
+// namespace of the dependent, or cluster-scoped: an object with an owner's uid in another reference
+// is not its dependent. A reference is solid while its owner exists, waiting while the owner waits
 // for its dependents, and otherwise dangling.
 //
 // # Model

@@ -1,6 +1,7 @@
 package gc_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -322,36 +323,43 @@ func TestForeground(t *testing.T) {
 	r.gone("c", "b", "a")
 }
 
-// TestForegroundBesideAnother holds that an owner that waits for its dependents does not take those with it that have another owner.
-// TestForegroundWaitsForForeignDependents checks that an owner goes with the last dependent that
-// blocks it, even if the dependent cannot have this owner: it is cluster-scoped, in another
-// namespace, or has another name for the owner.
-func TestForegroundWaitsForForeignDependents(t *testing.T) {
+// TestForeignReferencesHoldNothing checks that an owner is deleted in the foreground, or orphans its dependents, beside objects that have
+// its uid in a blocking reference, but cannot have this owner. A second owner of an unknown kind keeps these objects from being deleted.
+// Ledger: foreign-dependents.
+func TestForeignReferencesHoldNothing(t *testing.T) {
 	r := newRig(t)
 	r.do(201, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"other"}}`)
-	for name, dependent := range map[string]struct{ collection, owner string }{
-		"cluster": {"/apis/demo.io/v1/trees", "cluster"},
-		"far":     {"/apis/demo.io/v1/namespaces/other/nodes", "far"},
-		"renamed": {strings.TrimSuffix(nodes, "/"), "another"},
+	const far = "/apis/demo.io/v1/namespaces/other/nodes"
+	near, trees := strings.TrimSuffix(nodes, "/"), "/apis/demo.io/v1/trees"
+	for i, foreign := range []struct{ collection, kind, apiVersion, owner, name string }{
+		{far, "Node", "demo.io/v1", "Node", ""},         // in another namespace
+		{far, "Node", "demo.io/v9", "Node", ""},         // and by a version that is not served
+		{far, "Node", "nobody.io/v1", "Node", ""},       // of an unknown group
+		{far, "Node", "demo.io/v1", "Odd", ""},          // of an unknown kind
+		{far, "Node", "demo.io/v1", "Tree", ""},         // of another kind
+		{near, "Node", "nobody.io/v1", "Node", ""},      // in the same namespace
+		{near, "Node", "demo.io/v1", "Node", "other"},   // with another name
+		{trees, "Tree", "demo.io/v1", "Node", ""},       // without a namespace
+		{trees, "Tree", "nobody.io/v1", "Whatever", ""}, // and of an unknown group
 	} {
-		uid := r.node(name)
-		refs := []string{owner(dependent.owner, uid, blocks)}
-		kind := "Tree"
-		if name != "cluster" { // these have an owner of an unknown kind, too, so that they stay
-			kind = "Node"
-			refs = append(refs, `{"apiVersion":"nobody.io/v1","kind":"Odd","name":"x","uid":"2"}`)
+		for _, policy := range []string{"Foreground", "Orphan"} {
+			name := fmt.Sprintf("%s-%d", strings.ToLower(policy), i)
+			uid := r.node(name)
+			r.node("own-"+name, owner(name, uid, blocks))
+			object := foreign.collection + "/foreign-" + name
+			r.do(201, "POST", foreign.collection, fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":%q,"metadata":{"name":"foreign-%s","finalizers":["demo.io/hold"],"ownerReferences":[
+				{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"blockOwnerDeletion":true},{"apiVersion":"nobody.io/v1","kind":"Odd","name":"x","uid":"2"}]}}`,
+				foreign.kind, name, foreign.apiVersion, foreign.owner, cmp.Or(foreign.name, name), uid))
+			r.do(200, "DELETE", nodes+name, fmt.Sprintf(`{"propagationPolicy":%q}`, policy))
+			r.gone(name)
+			if m := r.metadata(r.do(200, "GET", object, "")); len(m.OwnerReferences) != 2 || m.DeletionTimestamp != "" {
+				t.Errorf("%+v, %s: the object has %d owners and is deleted %q; want 2 owners, and no deletion", foreign, policy, len(m.OwnerReferences), m.DeletionTimestamp)
+			}
 		}
-		r.do(201, "POST", dependent.collection, fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":%q,"metadata":{"name":"dependent-%s","ownerReferences":[%s]}}`, kind, name, strings.Join(refs, ",")))
-		r.do(200, "DELETE", nodes+name, `{"propagationPolicy":"Foreground"}`)
-		r.stays()
-		if m := r.metadata(r.do(200, "GET", nodes+name, "")); !slices.Equal(m.Finalizers, []string{"foregroundDeletion"}) {
-			t.Errorf("%s: got finalizers %v while a dependent blocks", name, m.Finalizers)
-		}
-		r.do(200, "DELETE", dependent.collection+"/dependent-"+name, "")
-		r.gone(name)
 	}
 }
 
+// TestForegroundBesideAnother holds that an owner that waits for its dependents does not take those with it that have another owner.
 func TestForegroundBesideAnother(t *testing.T) {
 	r := newRig(t)
 	a, other := r.node("a"), r.node("other")

@@ -28,15 +28,16 @@ type node struct {
 	orphan     bool // and waits until its dependents do not refer to it any more
 }
 
-// reference is an owner reference. It is in two lists of the graph: of those with the same uid, and of those with the same place.
+// reference is an owner reference. If its place is known, it is in the graph's list of the references with this place.
 type reference struct {
 	of        unique.Handle[ownerType]
 	name, uid string // parts of one string for all references of the node
 	node      *node
-	place     uint64 // of the owner, see graph.placeOf; 0 if its kind is not known
-	block     bool   // the owner waits for this dependent
-	gone      bool   // the owner was seen to go in a served version: it is absent, whatever becomes of its kind
-	links     [lists]struct{ before, after *reference }
+	place     uint64     // of the owner, see graph.placeOf; 0 if its kind is not known
+	block     bool       // the owner waits for this dependent
+	gone      bool       // the owner was seen to go in a served version: it is absent, whatever becomes of its kind
+	before    *reference // in the list
+	after     *reference
 }
 
 // ownerType is what an owner reference says of the owner's kind.
@@ -55,40 +56,25 @@ func (n *node) sameRefs(o *node) bool {
 	return slices.EqualFunc(n.refs, o.refs, func(a, b reference) bool { return a.equals(&b) })
 }
 
-// The lists that a reference is in.
-const (
-	byUID = iota
-	byPlace
-	lists
-)
-
 // graph has all nodes, with lists of references. An editor can write very many of them: see referenceBytes.
 type graph struct {
 	seed    maphash.Seed
-	nodes   map[string]*node             // by key
-	first   [lists]map[uint64]*reference // of each list, by the hash of the uid, and by the place
-	unknown map[string]bool              // keys of nodes with unknown kinds, their own or their owners'
-	waiting map[string]*node             // nodes that wait for their dependents, by uid
+	nodes   map[string]*node      // by key
+	first   map[uint64]*reference // of each list, by place
+	unknown map[string]bool       // keys of nodes with unknown kinds, their own or their owners'
+	waiting map[string]*node      // nodes that wait for their dependents, by uid
 	defined definitions
 }
 
 func newGraph() *graph {
 	return &graph{
-		seed: maphash.MakeSeed(), nodes: map[string]*node{}, first: [lists]map[uint64]*reference{{}, {}}, unknown: map[string]bool{}, waiting: map[string]*node{},
+		seed: maphash.MakeSeed(), nodes: map[string]*node{}, first: map[uint64]*reference{}, unknown: map[string]bool{}, waiting: map[string]*node{},
 		defined: definitions{map[string]*definition{}, map[groupKind]*definition{}},
 	}
 }
 
 // placeOf returns a hash of an owner's key, which is not 0.
 func (g *graph) placeOf(key string) uint64 { return max(1, maphash.String(g.seed, key)) }
-
-// at returns the hash by which a reference is in a list; ok is false if it is not in it.
-func (g *graph) at(list int, r *reference) (hash uint64, ok bool) {
-	if list == byUID {
-		return maphash.String(g.seed, r.uid), true
-	}
-	return r.place, r.place != 0
-}
 
 // put adds a node, or replaces the one at its key, and keeps what was seen of its owners. A node that was unknown stays so: it is only tried
 // once more than it must be.
@@ -105,16 +91,13 @@ func (g *graph) put(n *node) {
 		r := &n.refs[i]
 		r.node = n
 		unknown = unknown || r.place == 0
-		for list := range g.first {
-			hash, ok := g.at(list, r)
-			if !ok {
-				continue
-			}
-			if head := g.first[list][hash]; head != nil {
-				r.links[list].after, head.links[list].before = head, r
-			}
-			g.first[list][hash] = r
+		if r.place == 0 {
+			continue
 		}
+		if head := g.first[r.place]; head != nil {
+			r.after, head.before = head, r
+		}
+		g.first[r.place] = r
 	}
 	if unknown {
 		g.unknown[n.key] = true
@@ -142,34 +125,29 @@ func (g *graph) drop(key string) *node {
 	}
 	for i := range n.refs {
 		r := &n.refs[i]
-		for list := range g.first {
-			hash, ok := g.at(list, r)
-			if !ok {
-				continue
-			}
-			link := r.links[list]
-			switch {
-			case link.before != nil:
-				link.before.links[list].after = link.after
-			case link.after != nil:
-				g.first[list][hash] = link.after
-			default:
-				delete(g.first[list], hash)
-			}
-			if link.after != nil {
-				link.after.links[list].before = link.before
-			}
-			r.links[list].before, r.links[list].after = nil, nil
+		switch {
+		case r.place == 0:
+			continue
+		case r.before != nil:
+			r.before.after = r.after
+		case r.after != nil:
+			g.first[r.place] = r.after
+		default:
+			delete(g.first, r.place)
 		}
+		if r.after != nil {
+			r.after.before = r.before
+		}
+		r.before, r.after = nil, nil
 	}
 	return n
 }
 
-// referring returns the references in a list, in no order.
-func (g *graph) referring(list int, hash uint64) iter.Seq[*reference] {
+// referring returns the references to the object at a key, in no order, whatever their uids are.
+func (g *graph) referring(key string) iter.Seq[*reference] {
 	return func(yield func(*reference) bool) {
-		for r := g.first[list][hash]; r != nil; r = r.links[list].after {
-			if !yield(r) {
+		for r := g.first[g.placeOf(key)]; r != nil; r = r.after {
+			if strings.HasSuffix(key, r.name) && !yield(r) { // it has it, but for a collision of hashes
 				return
 			}
 		}
@@ -183,11 +161,12 @@ type dependent struct {
 	blocks               bool // it keeps the owner from going
 }
 
-// dependents returns the objects that refer to an owner, in the order of their keys.
-func (g *graph) dependents(uid string) []dependent {
+// dependents returns the objects that refer to an owner, in the order of their keys. A reference with the owner's uid and another group,
+// kind or name, or in a namespace that is not the owner's, does not refer to it: an editor elsewhere can write one.
+func (g *graph) dependents(owner *node) []dependent {
 	var out []dependent
-	for r := range g.referring(byUID, maphash.String(g.seed, uid)) {
-		if r.uid == uid {
+	for r := range g.referring(owner.key) {
+		if r.uid == owner.uid {
 			out = append(out, dependent{r.node.key, r.node.uid, r.node.deleting, r.node.foreground, r.block})
 		}
 	}
@@ -206,11 +185,9 @@ func (g *graph) dependents(uid string) []dependent {
 // lose notes that the object at a key is gone, and returns the keys of the nodes that refer to it.
 // References of which readable reports false stay as they are.
 func (g *graph) lose(key string, readable func(*reference) bool) (dependents []string) {
-	for r := range g.referring(byPlace, g.placeOf(key)) {
-		if strings.HasSuffix(key, r.name) { // always, but for a collision of hashes
-			r.gone = r.gone || readable(r)
-			dependents = append(dependents, r.node.key)
-		}
+	for r := range g.referring(key) {
+		r.gone = r.gone || readable(r)
+		dependents = append(dependents, r.node.key)
 	}
 	return dependents
 }
@@ -262,7 +239,7 @@ func (c *Controller) see(e *store.Event) {
 	c.graph.put(n)
 	if n.deleting && n.foreground && (had == nil || had.uid != n.uid || !had.deleting || !had.foreground) {
 		// Dependents that do not block it go in the foreground, too, if they are looked at before it is gone.
-		for _, dep := range c.graph.dependents(n.uid) {
+		for _, dep := range c.graph.dependents(n) {
 			c.queue.Add(dep.key)
 		}
 	}
@@ -299,12 +276,12 @@ func (c *Controller) wakeOwners(n *node) {
 	}
 }
 
-// waitingFor returns the keys of the owners that wait for n. They are found by their uids: a reference
-// with another name or into another namespace blocks its owner, too.
+// waitingFor returns the keys of the owners that wait for n, which is one of their dependents.
 func (g *graph) waitingFor(n *node) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range n.refs {
-			if owner := g.waiting[n.refs[i].uid]; owner != nil && !yield(owner.key) {
+			r := &n.refs[i]
+			if owner := g.waiting[r.uid]; owner != nil && r.place == g.placeOf(owner.key) && !yield(owner.key) {
 				return
 			}
 		}
@@ -346,9 +323,12 @@ func concerns(raw []byte) bool {
 	return at >= 0 && (bytes.Contains(raw[at:], foregroundDeletion) || bytes.Contains(raw[at:], orphanDependents))
 }
 
-// parse returns the node of an object, nil if it needs none.
+// parse returns the node of an object, nil if it needs none. Events need none: they expire, and block no owner.
 func (c *Controller) parse(key string, raw []byte, rev int64) *node {
 	if len(raw) > 0 && raw[0] == '{' && !concerns(raw) {
+		return nil
+	}
+	if k, _, _ := c.kindOf(key); k != nil && k.Behavior.TTL > 0 {
 		return nil
 	}
 	n := c.read(key, raw, rev)
@@ -423,8 +403,8 @@ func (c *Controller) locate(g *graph, n *node) {
 }
 
 // referenceBytes is the memory of a reference in the graph, besides its texts, which are at most as long as in the object: the reference
-// (112), and an entry with its share of empty ones in a map for each list. Measured with a million references to different owners.
-const referenceBytes = 240
+// (80), and an entry with its share of empty ones in the map of the lists. Measured with a million references to different owners.
+const referenceBytes = 135
 
 // Memory returns how many bytes the graph keeps for an object, by its stored text. It may count too much for a text that has the words of owner
 // references elsewhere.

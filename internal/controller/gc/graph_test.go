@@ -46,7 +46,7 @@ func TestGraphLists(t *testing.T) {
 				}
 			}
 			slices.Sort(want)
-			for _, n := range g.dependents(uid) {
+			for _, n := range g.dependents(&node{key: "p/u" + uid, uid: uid}) {
 				got = append(got, n.key)
 			}
 			if !slices.Equal(got, want) {
@@ -57,8 +57,8 @@ func TestGraphLists(t *testing.T) {
 	for key := range plain {
 		g.drop(key)
 	}
-	if len(g.nodes)+len(g.first[byUID])+len(g.first[byPlace])+len(g.unknown) > 0 {
-		t.Errorf("an empty graph has %d nodes, %d uids and %d places", len(g.nodes), len(g.first[byUID]), len(g.first[byPlace]))
+	if len(g.nodes)+len(g.first)+len(g.unknown) > 0 {
+		t.Errorf("an empty graph has %d nodes, %d places and %d unknown ones", len(g.nodes), len(g.first), len(g.unknown))
 	}
 }
 

@@ -1,7 +1,10 @@
 package gc
 
 import (
+	"context"
 	"fmt"
+	"iter"
+	"path"
 	"slices"
 	"testing"
 	"time"
@@ -23,27 +26,41 @@ type seen struct {
 func newSeen() *seen {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, time.Hour)
 	configmaps := &kind.Kind{Name: "ConfigMap", Plural: "configmaps", StoragePrefix: "configmaps", Namespaced: true, Versions: []*kind.Version{{Name: "v1"}}}
+	nodes := &kind.Kind{Name: "Node", Plural: "nodes", StoragePrefix: "minions", Versions: []*kind.Version{{Name: "v1"}}}
+	events := &kind.Kind{Name: "Event", Plural: "events", StoragePrefix: "events", Namespaced: true, Versions: []*kind.Version{{Name: "v1"}}}
+	events.Behavior.TTL = time.Hour
 	return &seen{Controller: &Controller{
-		Kinds: kind.NewRegistry(configmaps), fixed: map[string]*kind.Kind{"configmaps": configmaps}, crds: &kind.Kind{StoragePrefix: "crds"}, graph: newGraph(),
+		Kinds: kind.NewRegistry(configmaps, nodes, events), fixed: map[string]*kind.Kind{"configmaps": configmaps, "minions": nodes, "events": events}, crds: &kind.Kind{StoragePrefix: "crds"}, graph: newGraph(),
 		queue: workqueue.NewTypedRateLimitingQueue(limiter),
 	}}
 }
 
 // put sees an object of a name, which is its uid, too, with more of its metadata.
-func (s *seen) put(name, more string) {
+func (s *seen) put(name, more string) { s.see(s.event("configmaps/a/"+name, more)) }
+
+// event returns the next change: an object is written that has the last part of its key as name and uid.
+func (s *seen) event(key, more string) *store.Event {
 	s.rev++
-	s.see(&store.Event{Key: "configmaps/a/" + name, Rev: s.rev, Value: fmt.Appendf(nil, `{"metadata":{"namespace":"a","name":%q,"uid":%[1]q%s}}`, name, more)})
+	return &store.Event{Key: key, Rev: s.rev, Value: fmt.Appendf(nil, `{"metadata":{"name":%q,"uid":%[1]q%s}}`, path.Base(key), more)}
 }
 
 // queued empties the queue, and returns the names in it, in order.
 func (s *seen) queued() []string {
-	var names []string
-	for s.queue.Len() > 0 {
-		key, _ := s.queue.Get()
-		names = append(names, key[len("configmaps/a/"):])
-		s.queue.Done(key)
+	names := s.drain()
+	for i := range names {
+		names[i] = path.Base(names[i])
 	}
 	return names
+}
+
+// drain empties the queue, and returns the keys in it, in order.
+func (s *seen) drain() (keys []string) {
+	for s.queue.Len() > 0 {
+		key, _ := s.queue.Get()
+		keys = append(keys, key)
+		s.queue.Done(key)
+	}
+	return keys
 }
 
 // owned is metadata with an owner, which is blocked or not.
@@ -93,6 +110,80 @@ func TestDependentsAreQueuedBeforeTheirOwner(t *testing.T) {
 		s.put("owner", before+waiting+`,"labels":{"a":"b"}`)
 		if got := s.queued(); got != nil {
 			t.Errorf("another change of the owner queues %v", got)
+		}
+	}
+}
+
+// TestOnlyDependentsBlock checks which objects with an owner's uid in a blocking reference are its dependents, and wake it when they are
+// deleted: those that can have this owner. It is the same for a graph that is built from all objects, as after a restart.
+func TestOnlyDependentsBlock(t *testing.T) {
+	for _, owner := range []struct {
+		key, kind string
+		want      []string // of the objects below
+	}{
+		{"configmaps/a/owner", "ConfigMap", []string{"configmaps/a/near"}},
+		{"minions/owner", "Node", []string{"configmaps/a/near", "configmaps/b/far", "minions/wide"}},
+	} {
+		for _, ref := range []struct {
+			apiVersion, kind, name string
+			foreign                bool
+		}{
+			{"v1", owner.kind, "owner", false},
+			{"v9", owner.kind, "owner", false}, // not served, as after an upgrade
+			{"v1", "Odd", "owner", true},
+			{"v1", "Event", "owner", true},
+			{"nobody.io/v1", owner.kind, "owner", true},
+			{"v1", owner.kind, "other", true},
+			{"v1", owner.kind, "wner", true},
+		} {
+			s, events := newSeen(), []store.Event{}
+			for _, key := range []string{"configmaps/a/near", "configmaps/b/far", "minions/wide", "events/a/event"} {
+				more := fmt.Sprintf(`,"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":"owner","blockOwnerDeletion":true}]`, ref.apiVersion, ref.kind, ref.name)
+				events = append(events, *s.event(key, more))
+			}
+			events = append(events, *s.event(owner.key, waiting))
+			var want []string
+			if !ref.foreign {
+				want = owner.want
+			}
+			for i := range events {
+				s.see(&events[i])
+			}
+			s.checkDependents(t, fmt.Sprintf("%s by %v", owner.key, ref), owner.key, want)
+			if err := s.Reset(context.Background(), all(events)); err != nil {
+				t.Fatal(err)
+			}
+			s.checkDependents(t, fmt.Sprintf("%s by %v, after a reset", owner.key, ref), owner.key, want)
+			for i := range events[:4] {
+				s.drain()
+				s.see(&store.Event{Key: events[i].Key, Rev: 100, Deleted: true})
+				if got, want := slices.Contains(s.drain(), owner.key), slices.Contains(want, events[i].Key); got != want {
+					t.Errorf("%s by %v: the end of %s wakes the owner: %v, want %v", owner.key, ref, events[i].Key, got, want)
+				}
+			}
+		}
+	}
+}
+
+// checkDependents compares the dependents of the node at a key.
+func (s *seen) checkDependents(t *testing.T, what, owner string, want []string) {
+	t.Helper()
+	var got []string
+	for _, d := range s.graph.dependents(s.graph.nodes[owner]) {
+		got = append(got, d.key)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got the dependents %v, want %v", what, got, want)
+	}
+}
+
+// all returns a list of events without errors.
+func all(events []store.Event) iter.Seq2[*store.Event, error] {
+	return func(yield func(*store.Event, error) bool) {
+		for i := range events {
+			if !yield(&events[i], nil) {
+				return
+			}
 		}
 	}
 }

@@ -42,9 +42,6 @@ func (c *Controller) process(ctx context.Context, key string) error {
 		c.remember(key, kinds)
 		return nil
 	}
-	if k.Behavior.TTL > 0 {
-		return nil // events expire
-	}
 	item, err := c.Store.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // its removal is, or has been, a change
@@ -79,7 +76,7 @@ type target struct {
 func (t *target) dependents() []dependent {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
-	return t.c.graph.dependents(t.uid)
+	return t.c.graph.dependents(t.node)
 }
 
 // orphanDependents removes the references to an owner from its dependents, and then the owner's
