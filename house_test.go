@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,6 +66,7 @@ func TestHouseRules(t *testing.T) {
 			}
 			checkFuncs(t, fset, file)
 			checkDocumented(t, fset, file)
+			checkKeyParsers(t, fset, filepath.ToSlash(path), file)
 		}
 		return nil
 	})
@@ -400,4 +402,56 @@ func exportedReceiver(recv *ast.FieldList) bool {
 	}
 	id, ok := e.(*ast.Ident)
 	return ok && id.IsExported()
+}
+
+// keyParsers are the functions that parse keys and certificates of any length. internal/keysize
+// bounds the length first. A call elsewhere needs an entry in boundedCalls.
+var keyParsers = map[string]string{
+	"x509": "ParseCertificate ParseCertificates ParseCertificateRequest ParsePKIXPublicKey ParsePKCS1PublicKey ParsePKCS1PrivateKey " +
+		"ParsePKCS8PrivateKey ParseECPrivateKey",
+	"tls":     "X509KeyPair LoadX509KeyPair",
+	"keyutil": "PrivateKeyFromFile PublicKeysFromFile ParsePrivateKeyPEM ParsePublicKeysPEM",
+	"rest":    "HTTPClientFor TLSConfigFor TransportFor RESTClientFor",
+	"":        "AppendCertsFromPEM ParseSigned", // of any value
+}
+
+// boundedCalls are the files that may call such a function, and why.
+var boundedCalls = map[string]string{
+	"crd/validate_conversion.go":                      "decides as upstream does; checks no signature, and the webhook's client bounds the keys",
+	"server/certs.go":                                 "parses the certificate that it just made",
+	"internal/cli/convert/serve.go":                   "checks the files before",
+	"internal/authn/serviceaccount/keys.go":           "checks the file before",
+	"internal/authn/serviceaccount/serviceaccount.go": "authn.IssuerOf checks the token before",
+	"internal/webhook/webhook.go":                     "checks the bundle; readFiles checks the keys",
+	"internal/crdsource/cluster.go":                   "checks the kubeconfig before",
+	"internal/cli/snapshot/snapshot.go":               "checks the kubeconfig before",
+	"internal/cli/export/server.go":                   "checks the kubeconfig before",
+	"internal/site/reference.go":                      "makes the documentation, from a server that it started",
+}
+
+// checkKeyParsers reports parsers of keys whose length nothing bounds.
+func checkKeyParsers(t *testing.T, fset *token.FileSet, path string, file *ast.File) {
+	for _, folder := range []string{"internal/keysize/", "internal/test", "keelsontest/", "bench/", "attack/", "conformance/"} {
+		if strings.HasPrefix(path, folder) {
+			return
+		}
+	}
+	found := false
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		of, _ := call.X.(*ast.Ident)
+		if slices.Contains(strings.Fields(keyParsers[""]), call.Sel.Name) || of != nil && slices.Contains(strings.Fields(keyParsers[of.Name]), call.Sel.Name) {
+			found = true
+			if boundedCalls[path] == "" {
+				t.Errorf("%s: %s parses a key of any length; call internal/keysize", fset.Position(call.Pos()), call.Sel.Name)
+			}
+		}
+		return true
+	})
+	if !found && boundedCalls[path] != "" {
+		t.Errorf("%s: parses no key: take it off the list", path)
+	}
 }

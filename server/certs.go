@@ -23,6 +23,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/authn"
 	"github.com/keelson-io/keelson/internal/datadir"
+	"github.com/keelson-io/keelson/internal/keysize"
 )
 
 // This file creates the server's own certificates: an authority, and certificates for serving and
@@ -190,7 +191,7 @@ func (p *pki) load(name string) (*pair, error) {
 
 // parsePair parses a certificate with its key, in PEM.
 func parsePair(certPEM, keyPEM []byte) (*pair, error) {
-	loaded, err := tls.X509KeyPair(certPEM, keyPEM)
+	loaded, err := keysize.KeyPair(certPEM, keyPEM)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/reloads"
 )
 
@@ -48,7 +49,7 @@ func parseAuthorities(text []byte) ([]*x509.Certificate, error) {
 		if block.Type != "CERTIFICATE" {
 			continue
 		}
-		cert, err := x509.ParseCertificate(block.Bytes)
+		cert, err := keysize.ParseCertificate(block.Bytes)
 		if err != nil {
 			return nil, err
 		}

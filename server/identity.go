@@ -22,6 +22,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/keelson-io/keelson/internal/datadir"
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/reloads"
 )
 
@@ -107,7 +108,7 @@ func (id *identity) follow(files *reloads.Files) error {
 	}
 	err := files.Add(reloads.File{Name: "tls-cert-file", Paths: reloads.Paths(c.TLSCertFile, c.TLSKeyFile), Use: func(texts map[string][]byte) error {
 		certs := texts[c.TLSCertFile]
-		loaded, err := tls.X509KeyPair(certs, texts[c.TLSKeyFile])
+		loaded, err := keysize.KeyPair(certs, texts[c.TLSKeyFile])
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,11 @@ package builtin
 
 import (
 	"context"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -144,10 +148,20 @@ func TestStatusChecks(t *testing.T) {
 const dnsWarning = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: " +
 	"[must not contain dots]"
 
-// Ledger: profile-annotations.
+// longKey is a private key that takes hours to check, as data of a Secret.
+var longKey = func() string {
+	der, err := asn1.Marshal([]any{0, new(big.Int).Lsh(big.NewInt(1), 1_600_000)})
+	if err != nil {
+		panic(err)
+	}
+	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: der}))
+}()
+
+// Ledger: profile-annotations, rsa-keys.
 func TestDeprecatedThingsWarn(t *testing.T) {
 	for _, test := range []struct{ plural, text, want string }{
 		{"secrets", `{type: kubernetes.io/tls, data: {tls.crt: "", tls.key: ""}}`, "tls: failed to find any PEM data in certificate input"},
+		{"secrets", `{type: kubernetes.io/tls, data: {tls.crt: "", tls.key: ` + longKey + `}}`, "tls: the certificate and the key were not checked: key: got a number of 1600001 bits, want at most 16384"},
 		{"podtemplates", `template: {spec: {containers: [{name: c, image: i, ports: [{containerPort: 80}, {containerPort: 80}]}]}}`, "template.spec.containers[0].ports[1]: duplicate port definition with template.spec.containers[0].ports[0]"},
 		{"replicationcontrollers", `{metadata: {name: a.b}, spec: {selector: {a: b}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`, dnsWarning},
 		{"pods", `{metadata: {annotations: {seccomp.security.alpha.kubernetes.io/pod: x}}, spec: {containers: [{name: c, image: i}]}}`, `metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]: non-functional in v1.27+; use the "seccompProfile" field instead`},

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/manifest"
 )
 
@@ -34,6 +35,9 @@ func Cluster(ctx context.Context, kubeconfig, name string) ([]manifest.Document,
 		return nil, fmt.Errorf("%w; name a kubeconfig with --kubeconfig, and one of its contexts with --context (kubectl config get-contexts lists them)", err)
 	}
 	config.UserAgent = "keelson"
+	if err := keysize.CheckCredentials([]string{config.CAFile, config.CertFile, config.KeyFile}, config.CAData, config.CertData, config.KeyData); err != nil {
+		return nil, fmt.Errorf("the kubeconfig: %w", err)
+	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/weakcert"
 )
@@ -48,6 +49,9 @@ func Config(path string) (*rest.Config, error) {
 	// client-go would read them again every five minutes at best, see Client.Follow.
 	if err := rest.LoadTLSFiles(config); err != nil {
 		return nil, err
+	}
+	if err := keysize.CheckCredentials(nil, config.CAData, config.CertData, config.KeyData); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	config.CAFile, config.CertFile, config.KeyFile = "", "", ""
 	config.Timeout = defaultTimeout

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"crypto/tls"
 	"fmt"
 	"maps"
 	"net"
@@ -14,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/keelson-io/keelson/internal/keysize"
 )
 
 // This file finds the credentials with which the server identifies itself to a webhook.
@@ -120,7 +121,7 @@ func readFiles(user *clientcmdapi.AuthInfo) error {
 		return nil
 	}
 	// A certificate and its key are written one after the other, so they may not fit for a moment.
-	_, err := tls.X509KeyPair(user.ClientCertificateData, user.ClientKeyData)
+	_, err := keysize.KeyPair(user.ClientCertificateData, user.ClientKeyData)
 	return err
 }
 

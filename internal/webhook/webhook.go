@@ -14,9 +14,6 @@ package webhook
 import (
 	"bytes"
 	"context"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -31,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/weakcert"
 )
 
@@ -44,11 +42,6 @@ const (
 
 // maxTime is the longest time of a call. The URL tells it to webhooks for which the caller names no time.
 const maxTime = 30 * time.Second
-
-// maxKeyBits is the largest RSA key of an authority, in bits. The time to check a signature is
-// quadratic in it, and the check cannot be interrupted. TLS has the same bound for certificates
-// that a server sends.
-const maxKeyBits = 8192
 
 // Target is the address of a webhook: a URL or a Service.
 type Target struct {
@@ -92,8 +85,8 @@ func NewWith(t Target, codec runtime.Codec, shared Shared, by *Credentials) (*Cl
 	c.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec}) // decode answers whatever content type they name
 	c.ContentType = "application/json"
 	if ca := bytes.TrimSpace(t.CABundle); len(ca) > 0 {
-		if err := checkKeys(ca); err != nil {
-			return nil, err
+		if err := keysize.CheckPEM(ca, keysize.MaxPeerBits); err != nil {
+			return nil, fmt.Errorf("caBundle: %w", err)
 		}
 		c.CAData = t.CABundle
 	}
@@ -221,20 +214,6 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return n, err
-}
-
-// checkKeys refuses a bundle of authorities with a key whose signatures take too long to check.
-func checkKeys(bundle []byte) error {
-	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			continue // skipped, as x509.CertPool.AppendCertsFromPEM does
-		}
-		if key, ok := cert.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxKeyBits {
-			return fmt.Errorf("caBundle: RSA key: got %d bits, want at most %d", key.N.BitLen(), maxKeyBits)
-		}
-	}
-	return nil
 }
 
 // String names the target in logs.

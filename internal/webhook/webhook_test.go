@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/testcerts"
 	"github.com/keelson-io/keelson/internal/weakcert"
 )
@@ -84,7 +85,7 @@ func TestAnswersEnd(t *testing.T) {
 // TestLongKeysOfAuthorities holds that authorities with very long keys are refused.
 // Ledger: rsa-keys.
 func TestLongKeysOfAuthorities(t *testing.T) {
-	n := new(big.Int).Lsh(big.NewInt(1), maxKeyBits) // one bit too many
+	n := new(big.Int).Lsh(big.NewInt(1), keysize.MaxPeerBits) // one bit too many
 	key := &rsa.PublicKey{N: n.SetBit(n, 0, 1), E: 65537}
 	_, signer, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -96,7 +97,7 @@ func TestLongKeysOfAuthorities(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = New(Target{URL: "https://127.0.0.1", CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil, Shared{})
-	if want := "caBundle: RSA key: got 8193 bits, want at most 8192"; err == nil || err.Error() != want {
+	if want := "caBundle: key: got a number of 8193 bits, want at most 8192"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -16,7 +16,6 @@ package certificates
 
 import (
 	"context"
-	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -30,6 +29,7 @@ import (
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/internal/admission"
 	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
@@ -86,7 +86,7 @@ func Subject() admission.Func {
 		if block == nil || block.Type != "CERTIFICATE REQUEST" {
 			return r.Forbidden(fmt.Errorf("failed to parse CSR: %v", errors.New("PEM block type must be CERTIFICATE REQUEST")))
 		}
-		parsed, err := x509.ParseCertificateRequest(block.Bytes)
+		parsed, err := keysize.ParseRequest(block.Bytes)
 		if err != nil {
 			return r.Forbidden(fmt.Errorf("failed to parse CSR: %v", err))
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/internal/admission"
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/status"
 )
 
@@ -48,7 +49,7 @@ func parseRequest(text []byte) (*x509.CertificateRequest, error) {
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
 		return nil, errors.New("PEM block type must be CERTIFICATE REQUEST")
 	}
-	return x509.ParseCertificateRequest(block.Bytes)
+	return keysize.ParseRequest(block.Bytes)
 }
 
 // podCertificate lets a node request certificates for pods that run on it.

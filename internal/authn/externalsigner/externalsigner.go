@@ -23,7 +23,6 @@ package externalsigner
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -41,6 +40,7 @@ import (
 	externaljwt "k8s.io/externaljwt/apis/v1"
 
 	"github.com/keelson-io/keelson/internal/authn/serviceaccount"
+	"github.com/keelson-io/keelson/internal/keysize"
 )
 
 const (
@@ -176,7 +176,7 @@ func (s *Signer) refresh(ctx context.Context) error {
 		if k == nil || k.KeyId == "" || len(k.KeyId) > maxID {
 			return fmt.Errorf("keys[%d].key_id: got %d bytes, want 1 to %d", i, len(k.GetKeyId()), maxID)
 		}
-		public, err := x509.ParsePKIXPublicKey(k.Key)
+		public, err := keysize.ParsePublic(k.Key)
 		if err != nil {
 			return fmt.Errorf("keys[%d].key: %w", i, err)
 		}

@@ -1,9 +1,9 @@
 package jwt
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +20,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/reloads"
 )
 
@@ -121,9 +122,9 @@ func (i *issuer) keys(ctx context.Context, client *http.Client) (oidc.KeySet, er
 func (o *Options) client(i *Identity) (*http.Client, error) {
 	t := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}})
 	if i.CertificateAuthority != "" {
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM([]byte(i.CertificateAuthority)) {
-			return nil, errors.New("Failed to read the CA contents: no certificate in them")
+		pool, err := keysize.Pool([]byte(i.CertificateAuthority))
+		if err != nil {
+			return nil, fmt.Errorf("Failed to read the CA contents: %w", err)
 		}
 		t.TLSClientConfig.RootCAs = pool
 	}
@@ -138,19 +139,25 @@ func (o *Options) client(i *Identity) (*http.Client, error) {
 	return &http.Client{Transport: transport, Timeout: fetchTimeout}, nil
 }
 
-// bounded fails answers with more than maxDocument bytes.
+// bounded cuts off answers after maxDocument bytes, and fails those with very long keys.
 type bounded struct{ base http.RoundTripper }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. It reads the whole answer, so that nothing parses a key
+// whose length was not checked.
 func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.base.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(resp.Body, maxDocument), resp.Body}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
+	if err == nil {
+		err = keysize.CheckKeys(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.URL.Redacted(), err)
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(text))
 	return resp, nil
 }
 

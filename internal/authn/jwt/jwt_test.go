@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -29,6 +31,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/keelson-io/keelson/internal/authn"
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/testcerts"
 	"github.com/keelson-io/keelson/internal/testkit"
@@ -345,6 +348,25 @@ func TestLongDocumentsOfIssuers(t *testing.T) {
 }
 
 // Ledger: egress-selector.
+// TestLongKeysOfIssuers holds that an issuer with a very long key is not believed, since no time ends
+// the check of a signature.
+// Ledger: rsa-keys.
+func TestLongKeysOfIssuers(t *testing.T) {
+	p := newProvider(t)
+	n := new(big.Int).Lsh(big.NewInt(1), keysize.MaxBits)
+	p.keys = append(p.keys, jose.JSONWebKey{Key: &rsa.PrivateKey{PublicKey: rsa.PublicKey{N: n.SetBit(n, 0, 1), E: 65537}}, KeyID: "long"})
+	a := newTest(t, p.config(plain)).ready(t)
+	if got, want := who(t, a, p.sign(nil)), "key: got a number of"; !strings.Contains(got, want) {
+		t.Errorf("got %s, want %q", got, want)
+	}
+	// A private key in the header of a token is parsed before the token is verified.
+	parts := strings.Split(p.sign(nil), ".")
+	header := `{"alg":"RS256","jwk":{"kty":"RSA","d":"` + strings.Repeat("A", 2000) + `"}}`
+	if got := who(t, a, base64.RawURLEncoding.EncodeToString([]byte(header))+"."+parts[1]+"."+parts[2]); got != "nobody" {
+		t.Errorf("a private key in the header: got %s", got)
+	}
+}
+
 func TestValidation(t *testing.T) {
 	const head = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\n"
 	issuer := func(identity, more string) string {

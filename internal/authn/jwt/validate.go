@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/internal/keysize"
 )
 
 // This file validates configurations and compiles their expressions. Texts and order of the errors
@@ -140,7 +141,11 @@ func (v *validator) issuer(i *Identity, path *field.Path) {
 	}
 	v.audiences(i, path)
 	if i.CertificateAuthority != "" {
-		if _, err := cert.NewPoolFromBytes([]byte(i.CertificateAuthority)); err != nil {
+		_, err := cert.NewPoolFromBytes([]byte(i.CertificateAuthority))
+		if err == nil {
+			_, err = keysize.Pool([]byte(i.CertificateAuthority))
+		}
+		if err != nil {
 			v.invalid(path.Child("certificateAuthority"), "<omitted>", err.Error())
 		}
 	}

@@ -19,6 +19,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 	"k8s.io/client-go/util/keyutil"
+
+	"github.com/keelson-io/keelson/internal/keysize"
 )
 
 // This file has the keys of an issuer.
@@ -122,6 +124,9 @@ func Generate() (crypto.Signer, []byte, error) {
 
 // ReadSigner reads a private key from a PEM file.
 func ReadSigner(path string) (crypto.Signer, error) {
+	if err := keysize.CheckFiles(path); err != nil {
+		return nil, err
+	}
 	key, err := keyutil.PrivateKeyFromFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("failed to parse service-account-issuer-key-file: %w", err)
@@ -135,6 +140,9 @@ func ReadSigner(path string) (crypto.Signer, error) {
 
 // ReadPublic reads the public keys of a PEM file. For a private key it returns its public key.
 func ReadPublic(path string) ([]crypto.PublicKey, error) {
+	if err := keysize.CheckFiles(path); err != nil {
+		return nil, err
+	}
 	keys, err := keyutil.PublicKeysFromFile(path)
 	if err != nil {
 		return nil, err

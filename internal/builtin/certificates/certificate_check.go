@@ -1,7 +1,6 @@
 package certificates
 
 import (
-	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -219,7 +219,7 @@ func checkCertificates(text []byte) error {
 		case len(block.Headers) != 0:
 			return errors.New("no PEM block headers are permitted")
 		}
-		if all, err := x509.ParseCertificates(block.Bytes); err != nil {
+		if all, err := keysize.ParseCertificates(block.Bytes); err != nil {
 			return err
 		} else if len(all) == 0 {
 			return errors.New("found CERTIFICATE PEM block containing 0 certificates")

@@ -3,12 +3,9 @@
 package certificates
 
 import (
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -16,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -151,19 +149,6 @@ func requestColumns() []kind.Column {
 	}
 }
 
-// maxKeyBits is the largest length of an RSA modulus. The check of a signature needs time that
-// grows with the square of it: 20 ms for this length, hours for the longest that fits into a
-// request. TLS allows half of this length.
-const maxKeyBits = 16_384
-
-// checkSignature checks that a request is signed with the key that it wants a certificate for.
-func checkSignature(request *x509.CertificateRequest) error {
-	if key, ok := request.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxKeyBits {
-		return fmt.Errorf("x509: RSA key: got %d bits, want at most %d", key.N.BitLen(), maxKeyBits)
-	}
-	return request.CheckSignature()
-}
-
 // checkRequest checks a request for a certificate.
 func checkRequest(_ *kind.Version, d, old *jsondoc.Doc, scope schema.Scope) field.ErrorList {
 	var errs field.ErrorList
@@ -175,9 +160,9 @@ func checkRequest(_ *kind.Version, d, old *jsondoc.Doc, scope schema.Scope) fiel
 	case err != nil || block == nil || block.Type != "CERTIFICATE REQUEST":
 		errs = append(errs, field.Invalid(path.Child("request"), spec.Get("request").Interface(), "PEM block type must be CERTIFICATE REQUEST"))
 	default:
-		request, err := x509.ParseCertificateRequest(block.Bytes)
+		request, err := keysize.ParseRequest(block.Bytes)
 		if err == nil {
-			err = checkSignature(request)
+			err = request.CheckSignature()
 		}
 		if err != nil {
 			errs = append(errs, field.Invalid(path.Child("request"), spec.Get("request").Interface(), err.Error()))

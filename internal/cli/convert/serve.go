@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/keelson-io/keelson/internal/conversion/declared"
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/watchfile"
 )
 
@@ -59,6 +60,9 @@ type servingCertificate struct {
 
 // load reads the files. After an error the certificate stays as it is.
 func (s *servingCertificate) load() error {
+	if err := keysize.CheckFiles(s.cert, s.key); err != nil {
+		return err
+	}
 	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
 	if err != nil {
 		return fmt.Errorf("reading %s and %s: %w", s.cert, s.key, err)

@@ -3,7 +3,6 @@ package doctor
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/internal/datadir"
+	"github.com/keelson-io/keelson/internal/keysize"
 )
 
 // This file checks certificates: those that the server makes, and those that flags name. It also
@@ -119,7 +119,7 @@ func readPair(certFile, keyFile string) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
+	if _, err := keysize.KeyPair(certPEM, keyPEM); err != nil {
 		return nil, fmt.Errorf("%s with %s: %w", certFile, keyFile, err)
 	}
 	certs, err := parseCertificates(certPEM)
@@ -137,7 +137,7 @@ func parseCertificates(text []byte) ([]*x509.Certificate, error) {
 		if block.Type != "CERTIFICATE" {
 			continue
 		}
-		cert, err := x509.ParseCertificate(block.Bytes)
+		cert, err := keysize.ParseCertificate(block.Bytes)
 		if err != nil {
 			return nil, err
 		}

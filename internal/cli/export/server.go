@@ -14,6 +14,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/atrest"
 	"github.com/keelson-io/keelson/internal/cli/command"
+	"github.com/keelson-io/keelson/internal/keysize"
 )
 
 // discoveryInterval is the time between two looks for new kinds.
@@ -38,6 +39,9 @@ func (e *export) openServer() (func() error, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("finding the server: %w", err)
+	}
+	if err := keysize.CheckCredentials([]string{config.CAFile, config.CertFile, config.KeyFile}, config.CAData, config.CertData, config.KeyData); err != nil {
+		return nil, fmt.Errorf("the kubeconfig: %w", err)
 	}
 	config.UserAgent = "keelson"
 	s := &serverExport{server: &atrest.Server{}, tables: map[atrest.Kind]*atrest.Table{}}

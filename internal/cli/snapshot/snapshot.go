@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/keelson-io/keelson/internal/cli/command"
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/store/etcd"
 	"github.com/keelson-io/keelson/server"
 )
@@ -81,6 +82,9 @@ FILE appears only when the snapshot is complete and its checksum is correct.`,
 
 // save downloads a snapshot to a file, and returns its size in bytes.
 func save(ctx context.Context, config *rest.Config, file string, screen io.Writer) (int64, error) {
+	if err := keysize.CheckCredentials([]string{config.CAFile, config.CertFile, config.KeyFile}, config.CAData, config.CertData, config.KeyData); err != nil {
+		return 0, fmt.Errorf("the kubeconfig: %w", err)
+	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return 0, err

@@ -35,6 +35,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/cache"
 	"github.com/keelson-io/keelson/internal/controller/loop"
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/meta"
 	"github.com/keelson-io/keelson/internal/store"
 	"github.com/keelson-io/keelson/kind"
@@ -185,7 +186,7 @@ func (c *Controller) sign(r *certificatesv1.CertificateSigningRequest) ([]byte, 
 	if block == nil {
 		return nil, errors.New("spec.request: not PEM")
 	}
-	asked, err := x509.ParseCertificateRequest(block.Bytes)
+	asked, err := keysize.ParseRequest(block.Bytes)
 	if err != nil {
 		return nil, fmt.Errorf("unable to parse certificate request: %w", err)
 	}

@@ -19,12 +19,11 @@ package trust
 
 import (
 	"context"
-	"crypto/x509"
 	"encoding/pem"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/store"
 )
 
@@ -72,12 +71,14 @@ func (b *Bundle) after(have string) string {
 // Certificates returns the certificates in a PEM text that have not expired, each once, in PEM.
 func Certificates(text string, now time.Time) []string {
 	var all []string
+	known := map[string]bool{}
 	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
-		cert, err := x509.ParseCertificate(block.Bytes)
+		cert, err := keysize.ParseCertificate(block.Bytes)
 		if block.Type != "CERTIFICATE" || err != nil || now.After(cert.NotAfter) {
 			continue
 		}
-		if one := string(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})); !slices.Contains(all, one) {
+		if one := string(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})); !known[one] {
+			known[one] = true
 			all = append(all, one)
 		}
 	}

@@ -5,7 +5,6 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +21,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/keelson-io/keelson/internal/keysize"
 	"github.com/keelson-io/keelson/internal/store"
 )
 
@@ -141,6 +141,9 @@ func clientTLS(c Config) (*tls.Config, error) {
 	var t *tls.Config
 	err := checkAuthorities(c.CAFile)
 	if err == nil {
+		err = keysize.CheckFiles(c.CertFile, c.KeyFile)
+	}
+	if err == nil {
 		t, err = info.ClientConfig()
 	}
 	if err != nil {
@@ -156,10 +159,13 @@ func checkAuthorities(file string) error {
 		return nil
 	}
 	text, err := os.ReadFile(file)
-	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
-		err = fmt.Errorf("%s: no certificate in it", file)
+	if err != nil {
+		return err
 	}
-	return err
+	if _, err = keysize.Pool(text); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
 }
 
 // limit adds a deadline to a context that has none.

@@ -3,12 +3,12 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"net"
 	"sync/atomic"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/keelson-io/keelson/internal/keysize"
 )
 
 // This file replaces the authorities by which the members of a cluster prove themselves.
@@ -38,9 +38,9 @@ func (t *trusting) Clone() credentials.TransportCredentials {
 
 // trust replaces the authorities for the next handshakes.
 func (t *trusting) trust(authorities []byte) error {
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(authorities) {
-		return errors.New("no certificate in it")
+	pool, err := keysize.Pool(authorities)
+	if err != nil {
+		return err
 	}
 	next := t.config.Load().Clone()
 	next.RootCAs = pool
