@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"math/big"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -68,6 +69,46 @@ func TestVerifiedCertificatesAreBounded(t *testing.T) {
 	}
 	if most != 4096 || size(v.known.Load()) > 200 {
 		t.Errorf("got at most %d certificates, and %d at the end, want 4,096 and few", most, size(v.known.Load()))
+	}
+}
+
+// TestRefusedCertificates holds that a connection with a certificate that is refused does not have it
+// verified for each request, and that a long chain is not verified at all.
+// Ledger: client-chains.
+func TestRefusedCertificates(t *testing.T) {
+	ours := newAuthority(t)
+	pool := x509.NewCertPool()
+	pool.AddCert(ours.cert)
+	v := newVerifier(func() *x509.CertPool { return pool }, func(c *x509.Certificate) (string, error) { return c.Subject.CommonName, nil })
+	one, now := ours.issue(t, nil), time.Now()
+	sent := make([]*x509.Certificate, maxSent+1)
+	for i := range sent {
+		sent[i] = one
+	}
+	if _, err := v.verify(sent, now); err == nil || err.Error() != "x509: got 17 certificates, want at most 16" {
+		t.Errorf("17 certificates: got %v", err)
+	}
+	// The same certificate in a chain that would be accepted shows whether it is verified again.
+	if _, err := v.verify(sent[:1], now.Add(refusedTime-1)); err == nil {
+		t.Error("it was verified again at once")
+	}
+	if name, err := v.verify(sent[:1], now.Add(refusedTime)); err != nil || name != "ann" {
+		t.Errorf("later: got %q, %v", name, err)
+	}
+	if _, err := v.verify(sent, now.Add(refusedTime)); err != nil {
+		t.Errorf("verified before: got %v", err)
+	}
+	long := *one
+	long.SerialNumber, long.SubjectKeyId = new(big.Int).Lsh(big.NewInt(1), 1<<20), make([]byte, 1<<20)
+	if got := certificateID(&long); got != "SN of 1048577 bits" {
+		t.Errorf("a long serial number: got %.100s", got)
+	}
+	if long.SerialNumber = big.NewInt(1); len(certificateID(&long)) > 300 {
+		t.Errorf("a long ID: got %d bytes", len(certificateID(&long)))
+	}
+	another := *one
+	if _, err := v.verify([]*x509.Certificate{&another}, now); err != nil {
+		t.Errorf("16 certificates: got %v", err)
 	}
 }
 

@@ -22,14 +22,24 @@ import (
 // which costs each connection one verification.
 const maxVerified = 4096
 
+// maxSent is the number of certificates that a client may send. Each can be a candidate for each link
+// of the chain, and a signature by one of them takes 2 ms to check.
+const maxSent = 16
+
+// refusedTime is how long a certificate stays refused before it is verified again. A client needs
+// no credentials to send requests with a certificate that nobody trusts.
+const refusedTime = 10 * time.Second
+
 // verified is the result of verifying one certificate.
 type verified[T any] struct {
 	value T
+	err   error // the certificate is refused
 	pool  *x509.CertPool
 	until time.Time
 }
 
-// verifier verifies each client certificate once. crypto/tls returns the same *x509.Certificate for
+// verifier verifies each client certificate once, and one that it refused once in refusedTime.
+// crypto/tls returns the same *x509.Certificate for
 // all requests of a connection, so that its address can be the key: a request on a known connection
 // costs one look-up and no cryptography.
 type verifier[T any] struct {
@@ -51,24 +61,23 @@ func (v *verifier[T]) verify(sent []*x509.Certificate, now time.Time) (T, error)
 	leaf, pool := sent[0], v.pool()
 	if known, ok := v.known.Load().Load(leaf); ok {
 		if known := known.(*verified[T]); known.pool == pool && now.Before(known.until) {
-			return known.value, nil
+			return known.value, known.err
 		}
 	}
-	var none T
+	var value T
 	until, err := verifyChain(sent, pool, now)
-	if err != nil {
-		return none, err
+	if err == nil {
+		value, err = v.read(leaf)
 	}
-	value, err := v.read(leaf)
 	if err != nil {
-		return none, err
+		until = now.Add(refusedTime)
 	}
 	if v.count.Add(1) > maxVerified {
 		v.count.Store(0)
 		v.known.Store(new(sync.Map))
 	}
-	v.known.Load().Store(leaf, &verified[T]{value: value, pool: pool, until: until})
-	return value, nil
+	v.known.Load().Store(leaf, &verified[T]{value: value, err: err, pool: pool, until: until})
+	return value, err
 }
 
 // VerifyClient verifies the certificates that a client sent, the client's own first, by the authorities in a pool.
@@ -79,6 +88,9 @@ func VerifyClient(sent []*x509.Certificate, pool *x509.CertPool) error {
 
 // verifyChain verifies the chain of a client, and returns until when it is valid.
 func verifyChain(sent []*x509.Certificate, pool *x509.CertPool, now time.Time) (time.Time, error) {
+	if len(sent) > maxSent {
+		return time.Time{}, fmt.Errorf("x509: got %d certificates, want at most %d", len(sent), maxSent)
+	}
 	if pool == nil {
 		pool = x509.NewCertPool() // a nil pool would mean the system's authorities
 	}
@@ -197,15 +209,22 @@ func certificateUID(leaf *x509.Certificate) (string, error) {
 	return uids[0], nil
 }
 
-// certificateID identifies a certificate in an error.
+// maxID is the length of a number or ID of a certificate that is printed, in bytes. RFC 5280 allows 20.
+const maxID = 64
+
+// certificateID identifies a certificate in an error. It cuts off what is longer than maxID.
 func certificateID(c *x509.Certificate) string {
-	return fmt.Sprintf("SN=%d, SKID=%s, AKID=%s", c.SerialNumber, colonHex(c.SubjectKeyId), colonHex(c.AuthorityKeyId))
+	serial := c.SerialNumber
+	if serial.BitLen() > 8*maxID {
+		return fmt.Sprintf("SN of %d bits", serial.BitLen())
+	}
+	return fmt.Sprintf("SN=%d, SKID=%s, AKID=%s", serial, colonHex(c.SubjectKeyId), colonHex(c.AuthorityKeyId))
 }
 
 // colonHex returns bytes in hexadecimal, separated by colons.
 func colonHex(data []byte) string {
 	var out strings.Builder
-	for i, b := range data {
+	for i, b := range data[:min(len(data), maxID)] {
 		if i > 0 {
 			out.WriteByte(':')
 		}
