@@ -107,12 +107,7 @@ func (c *Catalogue) Find(ctx context.Context, k schema.GroupVersionKind) ([]mani
 	if strings.HasPrefix(file, "https://") {
 		text, err = c.reader.get(ctx, file)
 	} else {
-		if within := c.reader.Files.Within; within != "" {
-			err = manifest.Inside(within, file)
-		}
-		if err == nil {
-			text, err = manifest.ReadFile(file, nil)
-		}
+		text, err = manifest.ReadWithin(c.reader.Files.Within, file)
 	}
 	switch {
 	case errors.Is(err, errNotFound) || errors.Is(err, os.ErrNotExist):

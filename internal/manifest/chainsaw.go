@@ -38,7 +38,7 @@ type chainsawOperation struct {
 
 // testParts returns why files are skipped: those that the Tests of Chainsaw among them only assert,
 // patch with or delete, and those that KUTTL asserts by their names.
-func testParts(files []string) map[string]string {
+func (o Options) testParts(files []string) map[string]string {
 	out := map[string]string{}
 	applied := map[string]bool{}
 	for _, file := range files {
@@ -46,7 +46,7 @@ func testParts(files []string) map[string]string {
 		case expectedName.MatchString(base):
 			out[filepath.Clean(file)] = expectedPart
 		case base == "chainsaw-test.yaml", base == "chainsaw-test.yml":
-			text, err := ReadFile(file, nil)
+			text, err := o.read(file, nil)
 			if err != nil {
 				continue // reading it again reports the error
 			}

@@ -69,7 +69,7 @@ type Input struct {
 // of its own, and does not prevent the others from being checked.
 func (o Options) Read(paths []string, stdin io.Reader) (*Input, error) {
 	in := new(Input)
-	var t tally
+	t := tally{from: o}
 	for _, p := range paths {
 		found, err := o.find(p)
 		if err != nil {
@@ -78,8 +78,8 @@ func (o Options) Read(paths []string, stdin io.Reader) (*Input, error) {
 		filter := o.ObjectsOnly && !found.named
 		var parts map[string]string
 		if filter {
-			parts = testParts(found.files)
-			maps.Copy(parts, kustomizeParts(found.files))
+			parts = o.testParts(found.files)
+			maps.Copy(parts, o.kustomizeParts(found.files))
 			in.Skipped = append(in.Skipped, found.skipped...)
 		}
 		read, err := t.split(found.files, stdin, func(file string, text []byte) func(*Document) string {
@@ -166,6 +166,7 @@ func (o Options) find(p string) (out found, err error) {
 		return found{files: []string{p}, named: true}, nil
 	}
 	if o.Within != "" {
+		p = filepath.Clean(p)
 		if err := Inside(o.Within, p); err != nil {
 			return found{}, err
 		}
@@ -175,7 +176,7 @@ func (o Options) find(p string) (out found, err error) {
 			}
 		}()
 	}
-	info, err := os.Stat(p)
+	info, err := o.stat(p)
 	isRegular := map[string]bool{}
 	switch {
 	case err == nil && !info.IsDir():
@@ -221,7 +222,7 @@ func unreadable(file string) string {
 // folders. It adds those that the folder lists as regular files to isRegular, unless that is nil.
 func (o Options) below(folder string, isRegular map[string]bool) ([]string, error) {
 	var files []string
-	err := filepath.WalkDir(folder, func(f string, e fs.DirEntry, err error) error {
+	err := o.walk(folder, func(f string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -250,7 +251,7 @@ func (o Options) glob(pattern string) ([]string, error) {
 	if err := CheckGlob(pattern); err != nil {
 		return nil, err
 	}
-	matches, err := doublestar.FilepathGlob(tidyGlob(pattern), doublestar.WithNoHidden(), doublestar.WithNoFollow())
+	matches, err := o.matches(pattern)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", pattern, err)
 	}

@@ -40,7 +40,7 @@ const (
 // use as patches, replacements, configurations or data, and those that are patches by their name and
 // that no kustomization lists as a resource. The name "patch" is one in any folder; other names are in
 // folders of kustomize.
-func kustomizeParts(files []string) map[string]string {
+func (o Options) kustomizeParts(files []string) map[string]string {
 	out := map[string]string{}
 	listed, folders := map[string]bool{}, map[string]bool{}
 	for _, file := range files {
@@ -49,7 +49,7 @@ func kustomizeParts(files []string) map[string]string {
 		}
 		dir := filepath.Dir(file)
 		folders[dir] = true
-		text, err := ReadFile(file, nil)
+		text, err := o.read(file, nil)
 		if err != nil {
 			continue // reading it again reports the error
 		}

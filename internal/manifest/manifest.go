@@ -15,8 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -176,8 +174,9 @@ const (
 	maxJSON  = 256 << 20 // bytes of JSON that the documents of a YAML file become, which aliases make long
 )
 
-// tally counts what is read.
+// tally reads files, and counts what it reads.
 type tally struct {
+	from         Options
 	mu           sync.Mutex
 	files, bytes int
 }
@@ -195,7 +194,7 @@ func (t *tally) read(file string, stdin io.Reader) ([]byte, error) {
 	if files, _ := t.add(1, 0); files > MaxFiles {
 		return nil, fmt.Errorf("%s: more than %d files: name a smaller folder, or leave some out with --exclude", file, MaxFiles)
 	}
-	text, err := ReadFile(file, stdin)
+	text, err := t.from.read(file, stdin)
 	if err != nil {
 		return nil, err
 	}
@@ -203,36 +202,6 @@ func (t *tally) read(file string, stdin io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("%s: the files up to this one have more than %d bytes: name a smaller folder, or leave some out with --exclude", file, maxTotal)
 	}
 	return text, nil
-}
-
-// ReadFile returns the text of a file, or of stdin for "-". It does not wait for somebody to write to
-// a FIFO.
-func ReadFile(file string, stdin io.Reader) ([]byte, error) {
-	fifo, size := false, 0
-	if file != "-" {
-		f, err := os.OpenFile(file, os.O_RDONLY|nonblock, 0)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			return nil, err
-		}
-		fifo, stdin = info.Mode()&fs.ModeNamedPipe != 0, f
-		size = int(min(info.Size(), maxFile))
-	}
-	var b bytes.Buffer
-	b.Grow(size + bytes.MinRead) // so that it does not grow again before the end is found
-	_, err := b.ReadFrom(io.LimitReader(stdin, maxFile+1))
-	text := b.Bytes()
-	switch {
-	case err == nil && len(text) > maxFile:
-		err = fmt.Errorf("%s: got more than %d bytes", file, maxFile)
-	case err == nil && fifo && len(text) == 0:
-		err = fmt.Errorf("%s: a FIFO that nobody writes to", file)
-	}
-	return text, err
 }
 
 // Split splits a text into its documents: at lines that begin with "---" or "...", or after each

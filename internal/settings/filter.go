@@ -61,7 +61,11 @@ func (s *Settings) Filter(file string, lint, write bool) (*Filter, error) {
 	if file == "" {
 		return f, nil
 	}
-	text, err := manifest.ReadFile(file, nil)
+	within := ""
+	if file == s.Baseline {
+		within = s.Root // the settings name it
+	}
+	text, err := manifest.ReadWithin(within, file)
 	if errors.Is(err, os.ErrNotExist) {
 		if write {
 			return f, nil

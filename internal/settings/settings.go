@@ -110,12 +110,14 @@ func Read(file string, trusted bool) (*Settings, error) {
 		return nil, err
 	}
 	root := repository(folder)
-	if !trusted {
-		if err := manifest.Inside(root, file); err != nil {
-			return nil, fmt.Errorf("%w; %s", err, HowToTrust)
-		}
+	within := root
+	if trusted {
+		within = ""
 	}
-	text, err := manifest.ReadFile(file, nil)
+	text, err := manifest.ReadWithin(within, file)
+	if errors.Is(err, manifest.ErrOutside) {
+		return nil, fmt.Errorf("%w; %s", err, HowToTrust)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -127,10 +129,7 @@ func Read(file string, trusted bool) (*Settings, error) {
 	if d.Err != nil {
 		return nil, d.Err
 	}
-	s := &Settings{File: file}
-	if !trusted {
-		s.Root = root
-	}
+	s := &Settings{File: file, Root: within}
 	if err := s.decode(d); err != nil {
 		return nil, err
 	}
@@ -214,18 +213,17 @@ func (s *Settings) check(d manifest.Document) error {
 	if s.Output != "" && !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, s.Output) {
 		return fail("output", "got %q, want text, json, junit, sarif or github", s.Output)
 	}
+	folder, err := filepath.Abs(filepath.Dir(s.File))
+	if err != nil {
+		return err
+	}
 	for i, source := range s.CRDs {
 		if source == "" || source == "-" {
 			return fail(fmt.Sprintf("crds[%d]", i), "got %q, want a file, folder, glob, git revision or catalogue", source)
 		}
-		s.CRDs[i] = s.local(source)
-		if err := s.inside(s.CRDs[i]); err != nil {
+		if s.CRDs[i], err = s.inside(source); err != nil {
 			return fail(fmt.Sprintf("crds[%d]", i), "%s; %s", err, HowToTrust)
 		}
-	}
-	folder, err := filepath.Abs(filepath.Dir(s.File))
-	if err != nil {
-		return err
 	}
 	for i, glob := range s.Exclude {
 		if strings.Contains(strings.TrimSuffix(glob, "/"), "/") && !filepath.IsAbs(glob) {
@@ -233,8 +231,7 @@ func (s *Settings) check(d manifest.Document) error {
 		}
 	}
 	if s.Baseline != "" {
-		s.Baseline = s.local(s.Baseline)
-		if err := s.inside(s.Baseline); err != nil {
+		if s.Baseline, err = s.inside(s.Baseline); err != nil {
 			return fail("baseline", "%s; %s", err, HowToTrust)
 		}
 	}
@@ -244,15 +241,19 @@ func (s *Settings) check(d manifest.Document) error {
 // HowToTrust ends the errors about what only trusted settings may name.
 const HowToTrust = "settings name files inside their repository and git revisions of it, or pass --trust-settings"
 
-// inside returns an error for a path that a stranger's settings may not name. Links are followed; a file that is not there is inside.
-func (s *Settings) inside(path string) error {
-	if s.Root == "" || strings.HasPrefix(path, "git:") {
-		return nil
+// inside returns a path of the file as the working directory sees it, see local, and an error for one that a stranger's settings may not
+// name. Links are followed; a file that is not there is inside.
+func (s *Settings) inside(path string) (string, error) {
+	near := s.local(path)
+	switch {
+	case s.Root == "" || strings.HasPrefix(path, "git:"):
+		return near, nil
+	case strings.HasPrefix(path, "https://") || strings.HasPrefix(path, "http://"):
+		return near, fmt.Errorf("%s is a URL: %w", path, manifest.ErrOutside)
+	case filepath.IsAbs(path) || filepath.VolumeName(path) != "":
+		return near, fmt.Errorf("%s is an absolute path: %w", path, manifest.ErrOutside)
 	}
-	if strings.HasPrefix(path, "https://") || strings.HasPrefix(path, "http://") {
-		return fmt.Errorf("%s is a URL: %w", path, manifest.ErrOutside)
-	}
-	return manifest.Inside(s.Root, path)
+	return near, manifest.Inside(s.Root, near)
 }
 
 // globEscaper escapes the characters of a path that mean something in a glob.
