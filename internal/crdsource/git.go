@@ -32,7 +32,7 @@ func readGit(ctx context.Context, source string) ([]manifest.Document, error) {
 	ctx, cancel := context.WithTimeout(ctx, MaxTime)
 	defer cancel()
 	fail := func(err error) ([]manifest.Document, error) { return nil, fmt.Errorf("%s: %w", source, err) }
-	r, err := openRepository()
+	r, err := openRepository(ctx)
 	if err != nil {
 		return fail(err)
 	}

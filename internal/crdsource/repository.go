@@ -1,6 +1,8 @@
 package crdsource
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,24 +27,45 @@ type repository struct {
 	root    string // of the working tree
 }
 
-// Bounds of what is copied of a repository.
+// Bounds of what is copied of a repository, which may have hard links and FIFOs.
 const (
-	maxReferences     = 100_000
-	maxReferenceBytes = 64 << 20 // of one file: packed-refs, or a table of a reftable
+	maxReferences     = 100_000  // files and folders
+	maxReferenceBytes = 64 << 20 // of all files
 )
+
+// workTree matches the setting of a submodule that names its working tree.
+var workTree = regexp.MustCompile(`(?im)^[ \t]*worktree[ \t]*=[ \t]*"?([^"\r\n]*?)"?[ \t\r]*$`)
 
 // formats matches the settings of a repository without which git does not understand its objects and references.
 var formats = regexp.MustCompile(`(?im)^[ \t]*(objectformat[ \t]*=[ \t]*sha256|refstorage[ \t]*=[ \t]*reftable)[ \t\r]*$`)
 
 // openRepository copies what git needs of the repository of the working directory. close removes it.
-func openRepository() (*repository, error) {
-	gitDir, root, err := findRepository()
+func openRepository(ctx context.Context) (*repository, error) {
+	gitDir, root, given, err := findRepository()
 	if err != nil {
 		return nil, err
 	}
+	c := &copier{ctx: ctx, files: maxReferences, bytes: maxReferenceBytes}
+	if c.git, err = os.OpenRoot(gitDir); err != nil {
+		return nil, err
+	}
+	defer c.git.Close()
 	common := gitDir
-	if text, err := os.ReadFile(filepath.Join(gitDir, "commondir")); err == nil { // of a further work tree
+	text, err := c.read(c.git, "commondir") // of a further work tree
+	switch {
+	case err == nil:
 		common = anchored(gitDir, strings.TrimSpace(string(text)))
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	if c.common, err = os.OpenRoot(common); err != nil {
+		return nil, err
+	}
+	defer c.common.Close()
+	if !given {
+		if err := c.belongs(gitDir, common, root); err != nil {
+			return nil, err
+		}
 	}
 	r := &repository{objects: filepath.Join(common, "objects"), root: root}
 	if given := os.Getenv("GIT_OBJECT_DIRECTORY"); given != "" {
@@ -54,28 +77,29 @@ func openRepository() (*repository, error) {
 	if r.dir, err = os.MkdirTemp("", "keelson-git-"); err != nil {
 		return nil, err
 	}
-	if err := r.fill(gitDir, common); err != nil {
+	if err := r.fill(c); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
 }
 
 // findRepository returns the folder of git's data and the root of the working tree: those that the variable GIT_DIR names, as in a hook,
-// or those of the next .git above the working directory. A bare repository is not looked for: a folder of a working tree can look
+// for which given is true, or those of the next .git above the working directory. A bare repository is not looked for: a folder of a working tree can look
 // like one.
-func findRepository() (gitDir, root string, err error) {
+func findRepository() (gitDir, root string, given bool, err error) {
 	here, err := os.Getwd()
 	if err != nil {
-		return "", "", err
+		return "", "", false, err
 	}
 	if given := os.Getenv("GIT_DIR"); given != "" {
 		root = here
 		if _, above, err := nextRepository(here); err == nil {
 			root = above
 		}
-		return anchored(here, given), root, nil
+		return anchored(here, given), root, true, nil
 	}
-	return nextRepository(here)
+	gitDir, root, err = nextRepository(here)
+	return gitDir, root, false, err
 }
 
 // nextRepository looks for .git in a folder and above it.
@@ -87,16 +111,27 @@ func nextRepository(here string) (gitDir, root string, err error) {
 		case err == nil && info.IsDir():
 			return file, dir, nil
 		case err == nil:
-			text, err := manifest.ReadFile(file, nil)
-			target, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
-			if err != nil || !ok {
-				return "", "", fmt.Errorf("%s: neither a folder nor a file that names one", file)
-			}
-			return anchored(dir, target), dir, nil
+			target, err := namedFolder(dir, file)
+			return anchored(dir, target), dir, err
 		case dir == filepath.Dir(dir):
 			return "", "", fmt.Errorf("%s is not in a git repository: there is no .git in it or above it", here)
 		}
 	}
+}
+
+// namedFolder returns the folder that the file .git names.
+func namedFolder(dir, file string) (string, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	text, err := manifest.ReadFrom(root, ".git", file)
+	target, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
+	if err != nil || !ok {
+		return "", fmt.Errorf("%s: neither a folder nor a file that names one", file)
+	}
+	return target, nil
 }
 
 // anchored returns a path that counts from a folder if it is not absolute.
@@ -107,10 +142,86 @@ func anchored(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
+// copier reads files of a repository, within the bounds of all of them. Links in it lead nowhere else.
+type copier struct {
+	ctx         context.Context
+	git, common *os.Root // git's data of the working tree, and those of all working trees
+	files       int      // that may still be copied
+	bytes       int64    // that may still be read
+}
+
+// belongs returns an error if git's data are outside of the working tree, and do not name it as theirs. An archive can
+// name any repository of its reader, in a file .git or commondir, but cannot write to it.
+func (c *copier) belongs(gitDir, common, root string) error {
+	inGit, err := within(root, gitDir)
+	if err != nil {
+		return err
+	}
+	inCommon, err := within(root, common)
+	if err != nil || inGit && inCommon {
+		return err
+	}
+	if text, err := c.read(c.git, "gitdir"); err == nil && !inGit { // of a further work tree
+		names := same(anchored(gitDir, strings.TrimSpace(string(text))), filepath.Join(root, ".git"))
+		if names && same(filepath.Join(common, "worktrees"), filepath.Dir(gitDir)) {
+			return nil
+		}
+	}
+	if text, err := c.read(c.common, "config"); err == nil && !inGit && same(gitDir, common) { // of a submodule
+		if m := workTree.FindSubmatch(text); m != nil && same(anchored(gitDir, string(m[1])), root) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s names the repository %s, which does not name it as a working tree of its own; to read it, set GIT_DIR=%[2]s", root, common)
+}
+
+// within reports whether a folder is in another one. Links are followed.
+func within(root, folder string) (bool, error) {
+	root, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return false, err
+	}
+	if folder, err = filepath.EvalSymlinks(folder); err != nil {
+		return false, err
+	}
+	rel, err := filepath.Rel(root, folder)
+	return err == nil && filepath.IsLocal(rel), nil
+}
+
+// same reports whether two paths lead to the same file.
+func same(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// read reads a regular file of the repository.
+func (c *copier) read(root *os.Root, name string) ([]byte, error) {
+	if err := c.ctx.Err(); err != nil {
+		return nil, err
+	}
+	shown := filepath.Join(root.Name(), name)
+	info, err := root.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: not a regular file", shown)
+	case info.Size() > c.bytes:
+		return nil, fmt.Errorf("%s: the references up to this file have more than %d bytes; pack them with git pack-refs --all", shown, maxReferenceBytes)
+	}
+	text, err := manifest.ReadFrom(root, name, shown)
+	c.bytes -= int64(len(text))
+	return text, err
+}
+
 // fill writes the folder that git sees.
-func (r *repository) fill(gitDir, common string) error {
+func (r *repository) fill(c *copier) error {
 	config := "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n"
-	if text, err := boundedFile(filepath.Join(common, "config")); err == nil {
+	if text, err := c.read(c.common, "config"); err == nil {
 		for _, m := range formats.FindAllSubmatch(text, -1) {
 			config += "\t" + string(m[1]) + "\n"
 		}
@@ -118,59 +229,49 @@ func (r *repository) fill(gitDir, common string) error {
 	if err := errors.Join(os.WriteFile(filepath.Join(r.dir, "config"), []byte(config), 0o600), os.Mkdir(filepath.Join(r.dir, "refs"), 0o700)); err != nil {
 		return err
 	}
-	for _, file := range []string{filepath.Join(common, "packed-refs"), filepath.Join(common, "shallow"), filepath.Join(gitDir, "HEAD")} {
-		text, err := boundedFile(file)
+	for _, f := range []struct {
+		root *os.Root
+		name string
+	}{{c.common, "packed-refs"}, {c.common, "shallow"}, {c.git, "HEAD"}} {
+		text, err := c.read(f.root, f.name)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(r.dir, filepath.Base(file)), text, 0o600)
+			err = os.WriteFile(filepath.Join(r.dir, f.name), text, 0o600)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	left := maxReferences
-	return errors.Join(r.copyTree(common, "refs", &left), r.copyTree(common, "reftable", &left))
+	if err := r.copyTree(c, "refs"); err != nil {
+		return err
+	}
+	return r.copyTree(c, "reftable")
 }
 
-// copyTree copies the regular files below a folder of the repository, at most left ones.
-func (r *repository) copyTree(from, name string, left *int) error {
-	return filepath.WalkDir(filepath.Join(from, name), func(file string, e fs.DirEntry, err error) error {
+// copyTree copies the regular files below a folder of the repository.
+func (r *repository) copyTree(c *copier, name string) error {
+	return fs.WalkDir(c.common.FS(), name, func(file string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err != nil {
+		if err = cmp.Or(err, c.ctx.Err()); err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(from, file)
-		if err != nil {
-			return err
+		if c.files--; c.files < 0 {
+			return fmt.Errorf("%s: more than %d references in files of their own: pack them with git pack-refs --all", c.common.Name(), maxReferences)
 		}
+		to := filepath.Join(r.dir, filepath.FromSlash(file))
 		if e.IsDir() {
-			return os.MkdirAll(filepath.Join(r.dir, rel), 0o700)
-		}
-		if *left--; *left < 0 {
-			return fmt.Errorf("%s: more than %d references in files of their own: pack them with git pack-refs --all", from, maxReferences)
+			return os.MkdirAll(to, 0o700)
 		}
 		if !e.Type().IsRegular() {
 			return nil
 		}
-		text, err := boundedFile(file)
+		text, err := c.read(c.common, filepath.FromSlash(file))
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(r.dir, rel), text, 0o600)
+		return os.WriteFile(to, text, 0o600)
 	})
-}
-
-// boundedFile reads a regular file of a repository, or one that a link leads to.
-func boundedFile(file string) ([]byte, error) {
-	info, err := os.Stat(file)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular() || info.Size() > maxReferenceBytes:
-		return nil, fmt.Errorf("%s: want a regular file of at most %d bytes", file, maxReferenceBytes)
-	}
-	return os.ReadFile(file)
 }
 
 // close removes the folder.
