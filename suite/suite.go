@@ -124,25 +124,34 @@ func IsSuite(text []byte) bool {
 }
 
 // Load reads a suite and the definitions that it names by paths relative to its folder.
-func Load(name string) (*Suite, error) {
+func Load(name string) (*Suite, error) { return LoadWithin("", name) }
+
+// LoadWithin is Load for a suite that may be a stranger's. The suite may name only files inside a
+// folder, by relative paths, and none of git's data. Links that lead out of the folder are refused.
+func LoadWithin(folder, name string) (*Suite, error) {
 	text, err := manifest.ReadFile(name, nil)
 	if err != nil {
 		return nil, err
 	}
 	return parseSuite(name, text, func(p string) ([]manifest.Document, error) {
-		if !filepath.IsAbs(p) {
+		switch {
+		case !filepath.IsAbs(p):
 			p = filepath.Join(filepath.Dir(name), p)
+		case folder != "":
+			return nil, fmt.Errorf("%s is an absolute path: %w", p, manifest.ErrOutside)
 		}
-		return readAll(p)
+		return readAll(folder, p)
 	})
 }
 
-// readAll returns the documents of a file, or of all YAML and JSON files below a folder.
-func readAll(p string) ([]manifest.Document, error) {
-	docs, err := manifest.Read([]string{p}, nil)
+// readAll returns the documents of a file, or of all YAML and JSON files below a folder, which are
+// within another folder.
+func readAll(within, p string) ([]manifest.Document, error) {
+	in, err := manifest.Options{Within: within}.Read([]string{p}, nil)
 	if err != nil {
 		return nil, err
 	}
+	docs := in.Documents
 	for _, d := range docs {
 		if d.Err != nil {
 			return nil, d.Err

@@ -37,7 +37,7 @@ func runMutations(ctx context.Context, o suiteOptions, args []string, out, notes
 		}
 	}()
 	for _, f := range files {
-		s, err := suite.Load(f)
+		s, err := o.load(f)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"github.com/keelson-io/keelson/internal/coverage"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/report"
+	"github.com/keelson-io/keelson/internal/settings"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/suite"
 )
@@ -29,6 +31,8 @@ type suiteOptions struct {
 	run    string
 	update bool
 	init   bool
+	// trusted lets suites name files outside of their repository.
+	trusted bool
 
 	coverage coverageOptions
 
@@ -109,6 +113,7 @@ results, and changes nothing else: read the difference before you commit it.
 	f.StringVarP(&o.output, "output", "o", "text", "text, json, junit, sarif or github")
 	f.StringVar(&o.run, "run", "", "run only the cases whose names match this regular expression")
 	f.BoolVar(&o.update, "update", false, "write the results of failed cases into the suites")
+	f.BoolVar(&o.trusted, "trust-suites", false, "let suites name files outside of their repository")
 	o.coverage.addFlags(f)
 	f.BoolVar(&o.mutate, "mutate", false, "change rules and bounds of the definitions one by one, and list the changes that no case detects")
 	f.IntVar(&o.mutateLimit, "mutate-limit", suite.DefaultMutations, "try at most this many changes; if there are more, every n-th of them")
@@ -174,11 +179,30 @@ func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io
 	return tooFew
 }
 
+// load reads a suite. Without --trust-suites, a suite in a repository names only files of the repository.
+func (o *suiteOptions) load(file string) (*suite.Suite, error) {
+	within := ""
+	if !o.trusted {
+		folder, err := filepath.Abs(filepath.Dir(file))
+		if err != nil {
+			return nil, err
+		}
+		if root, found := settings.Repository(folder); found {
+			within = root
+		}
+	}
+	s, err := suite.LoadWithin(within, file)
+	if errors.Is(err, manifest.ErrOutside) {
+		err = fmt.Errorf("%w; suites name files inside their repository, or pass --trust-suites", err)
+	}
+	return s, err
+}
+
 // runSuite runs the suite in a file. If the suite is invalid, that is its report. recorder is nil unless
 // coverage is collected.
 func runSuite(ctx context.Context, o suiteOptions, file string, run *regexp.Regexp, recorder *coverage.Recorder, notes io.Writer) (suite.Report, error) {
 	r := suite.Report{File: file, Results: []suite.Result{}}
-	s, err := suite.Load(file)
+	s, err := o.load(file)
 	if err != nil {
 		r.Err = strings.TrimPrefix(err.Error(), file+": ")
 		if at := (*suite.PositionError)(nil); errors.As(err, &at) && at.File == file {
@@ -197,7 +221,7 @@ func runSuite(ctx context.Context, o suiteOptions, file string, run *regexp.Rege
 	if updated, err := updateSuite(s, r.Results, notes); !updated || err != nil {
 		return r, err
 	}
-	again, err := suite.Load(file)
+	again, err := o.load(file)
 	if err != nil {
 		return r, err
 	}

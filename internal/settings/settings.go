@@ -73,7 +73,7 @@ func Find(folder string, trusted bool) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	root := repository(folder)
+	root, _ := Repository(folder)
 	for dir := folder; ; dir = filepath.Dir(dir) {
 		file := filepath.Join(dir, Name)
 		if _, err := os.Stat(file); err == nil {
@@ -90,15 +90,15 @@ func Find(folder string, trusted bool) (*Settings, error) {
 	}
 }
 
-// repository returns the root of the repository in which a folder is; the folder itself if there is
-// none. Files above a repository may be somebody else's.
-func repository(folder string) string {
+// Repository returns the root of the repository in which a folder is; the folder itself, and false, if
+// there is none. Files above a repository may be somebody else's. The folder is absolute.
+func Repository(folder string) (root string, found bool) {
 	for dir := folder; ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil {
-			return dir
+			return dir, true
 		}
 		if filepath.Dir(dir) == dir {
-			return folder
+			return folder, false
 		}
 	}
 }
@@ -109,7 +109,7 @@ func Read(file string, trusted bool) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	root := repository(folder)
+	root, _ := Repository(folder)
 	within := root
 	if trusted {
 		within = ""
