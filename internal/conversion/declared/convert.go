@@ -212,10 +212,7 @@ func (w *way) run(ctx context.Context, mem *work, root *node, source *jsondoc.Do
 			}
 		}
 	}
-	// The result has no use for the fields that were preserved for it.
-	notes := path{{name: "metadata"}, {name: "annotations"}, {name: annotationPrefix + w.result.name}}
-	if source.Root().At("metadata", "annotations", notes[2].name).Exists() {
-		mem.detach(root, notes)
-	}
+	// The result has no use for the fields that were preserved for it, and the source has all of its own fields.
+	w.detachKept(mem, root)
 	return nil
 }

@@ -170,31 +170,6 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// TestHostileAnnotation holds that a client cannot do harm with the annotation of preserved fields.
-func TestHostileAnnotation(t *testing.T) {
-	c := published(t)
-	for _, text := range []string{"", "x", "[]", "{}", `[{"field":"spec.replicaCount","value":9}]`, `[{"field":"metadata.name","value":"b"}]`, `[{"field":"spec.secret","value":{"a":1}}]`,
-		`[{"field":"spec.routes[*].debug","value":true,"of":"zz"}]`, `[{"field":"spec[*","value":1}]`, strings.Repeat("[", 9000),
-		"[" + strings.TrimSuffix(strings.Repeat(`{"field":"spec.routes[*].debug","value":true,"of":"zz"},`, 2000), ",") + "]"} {
-		hub := object(t, "v1", `{replicas: 3, rules: [{path: /a}, {path: /b}]}`)
-		hub, err := annotated(context.Background(), hub, annotationPrefix+"v1beta1", text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := c.Convert(context.Background(), "example.com/v1beta1", [][]byte{hub})
-		if err != nil {
-			t.Fatalf("%.60s: %v", text, err)
-		}
-		want := object(t, "v1beta1", `{replicaCount: 3, routes: [{prefix: /a}, {prefix: /b}]}`)
-		if strings.Contains(text, "secret") {
-			continue // the value is not valid, and the server refuses it
-		}
-		if !same(out[0], want) {
-			t.Errorf("%.60s:\n got %s\nwant %s", text, out[0], want)
-		}
-	}
-}
-
 // TestProblems has mistakes in a Conversion, with their places.
 func TestProblems(t *testing.T) {
 	long := strings.Repeat("self.spec.secret + ", 200) + "'x'"

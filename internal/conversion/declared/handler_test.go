@@ -119,6 +119,21 @@ func TestServerCallsHandler(t *testing.T) {
 		t.Fatal(err, list)
 	}
 	check("list in the hub", &list.Items[0], nil, `{"host":"h","mode":"Fast","port":80,"replicas":5,"rules":[{"path":"/a"}],"summary":"turbo h:80"}`)
+	// A writer of the hub cannot break readers of the spoke.
+	forged := `[{"field":"spec.secret","value":{"a":1}},{"field":"spec.mode","value":"turbo"}]`
+	text, err = json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{"conversion.keelson.io/preserved.v1beta1": forged}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = hub.Patch(ctx, "a", types.MergePatchType, text, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored := `{"address":"h:80","mode":"turbo","replicaCount":5,"routes":[{"prefix":"/a"}]}`
+	got, err = beta.Get(ctx, "a", metav1.GetOptions{})
+	check("get of forged fields in the spoke", got, err, restored)
+	got, err = beta.Update(ctx, got, metav1.UpdateOptions{})
+	check("update of it", got, err, restored)
 	// An object that the conversion refuses is refused, and the message says why.
 	made.SetName("b")
 	made.Object["spec"] = map[string]any{"address": "h:http"}

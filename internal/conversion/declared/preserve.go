@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/schema"
 )
 
 // This file keeps the values of preserved fields in an annotation of the result, and restores them
@@ -18,7 +19,8 @@ import (
 // with a hash of the item that the way back gives, so that it returns to the same item after others
 // came or went. A kept value is restored only if the object then converts to the one that is being
 // converted, or to the same as without the value. Otherwise somebody has changed the object in the
-// other version, and the change wins.
+// other version, and the change wins. Clients can write the annotation, too, so a kept value is restored
+// only if the object has no error by the schema of its version that it lacks without the value.
 
 // annotationPrefix, followed by the name of a version, is the annotation with the fields that are
 // preserved for that version.
@@ -27,6 +29,10 @@ const annotationPrefix = "conversion.keelson.io/preserved."
 // maxKept is the greatest length of the annotation, in bytes. Kubernetes allows 256 KiB for all
 // annotations of an object.
 const maxKept = 128 << 10
+
+// maxKeptDepth is the number of levels of the annotation. A value at the limit of JSON decoders would be beyond it in its place, and in the
+// answer of the webhook, which then has no object at all.
+const maxKeptDepth = 1000
 
 // maxRetries bounds the work of restoring fields one by one, in bytes of objects.
 const maxRetries = 16 << 20
@@ -60,6 +66,9 @@ func (w *way) keep(ctx context.Context, source *jsondoc.Doc, result []byte) ([]b
 	}
 	if len(text) > maxKept {
 		return nil, fmt.Errorf("the preserved fields take %d bytes, want at most %d: declare large fields under drop", len(text), maxKept)
+	}
+	if depth(text) > maxKeptDepth {
+		return nil, fmt.Errorf("the preserved fields have %d levels, want at most %d: declare deep fields under drop", depth(text), maxKeptDepth)
 	}
 	return annotated(ctx, result, annotationPrefix+w.source.name, string(text))
 }
@@ -157,10 +166,10 @@ func annotated(ctx context.Context, object []byte, name, value string) ([]byte, 
 	return root.appendJSON(nil), nil
 }
 
-// restore puts the kept values into a result, as far as they agree with the source. Clients can write the annotation, so its invalid entries are ignored.
+// restore puts the kept values into a result, as far as they agree with the source and are valid there. It ignores the others.
 func (w *way) restore(ctx context.Context, source *jsondoc.Doc, text string, result []byte) ([]byte, error) {
 	var kept []keptField
-	if len(text) > maxKept || json.Unmarshal([]byte(text), &kept) != nil {
+	if len(text) > maxKept || depth([]byte(text)) > maxKeptDepth || json.Unmarshal([]byte(text), &kept) != nil {
 		return result, nil
 	}
 	back := w.back()
@@ -190,8 +199,11 @@ func (w *way) restore(ctx context.Context, source *jsondoc.Doc, text string, res
 		if err != nil {
 			return nil, false
 		}
+		if next, err = w.pruned(next); err != nil {
+			return nil, false
+		}
 		got, err := w.seen(ctx, next)
-		return next, err == nil && (bytes.Equal(got, want) || bytes.Equal(got, exact))
+		return next, err == nil && (bytes.Equal(got, want) || bytes.Equal(got, exact)) && w.result.accepts(ctx, next, to)
 	}
 	if next, ok := try(result, allowed); ok || ctx.Err() != nil {
 		return next, ctx.Err()
@@ -218,6 +230,26 @@ func (w *way) restore(ctx context.Context, source *jsondoc.Doc, text string, res
 	return result, nil
 }
 
+// depth returns the number of levels of a JSON text.
+func depth(text []byte) int {
+	deepest, level, inString := 0, 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '[' || c == '{':
+			level++
+			deepest = max(deepest, level)
+		case c == ']' || c == '}':
+			level--
+		}
+	}
+	return deepest
+}
+
 // pruned returns a result as its reader sees it: hashes of items are those of pruned items.
 func (w *way) pruned(result []byte) ([]byte, error) {
 	d := jsondoc.Get()
@@ -228,12 +260,54 @@ func (w *way) pruned(result []byte) ([]byte, error) {
 	return d.AppendJSON(nil, d.Root().Node), nil
 }
 
-// unannotated returns the source without the annotation that is for the result.
+// accepts reports whether an object has no error that the same object had not before a change. Readers get it without defaults, and an update
+// adds them: it must be valid in both forms.
+func (v *version) accepts(ctx context.Context, object, before []byte) bool {
+	for _, decode := range []decoding{v.program.DecodeConverted, v.program.Decode} {
+		errs := v.errors(ctx, decode, object)
+		if len(errs) == 0 {
+			continue
+		}
+		for message := range v.errors(ctx, decode, before) {
+			delete(errs, message)
+		}
+		if len(errs) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// decoding is one of the methods of schema.Program that read an object.
+type decoding func(*jsondoc.Doc, []byte) (schema.Found, error)
+
+// errors returns the errors of an object by the schema of v.
+func (v *version) errors(ctx context.Context, decode decoding, object []byte) map[string]bool {
+	d := jsondoc.Get()
+	defer d.Release()
+	if _, err := decode(d, object); err != nil {
+		return map[string]bool{err.Error(): true}
+	}
+	out := map[string]bool{}
+	for _, err := range v.program.Validate(ctx, d, nil, schema.Whole).Errors {
+		out[err.Error()] = true
+	}
+	return out
+}
+
+// detachKept removes the annotations with the preserved fields of both versions of a direction.
+func (w *way) detachKept(mem *work, root *node) {
+	for _, v := range []*version{w.result, w.source} {
+		mem.detach(root, path{{name: "metadata"}, {name: "annotations"}, {name: annotationPrefix + v.name}})
+	}
+}
+
+// unannotated returns the source without the annotations that the way back does not give it.
 func (w *way) unannotated(ctx context.Context, source *jsondoc.Doc) []byte {
 	mem := getWork(ctx)
 	defer mem.release()
 	root := mem.new(source.Root())
-	mem.detach(root, path{{name: "metadata"}, {name: "annotations"}, {name: annotationPrefix + w.result.name}})
+	w.detachKept(mem, root)
 	return root.appendJSON(nil)
 }
 
