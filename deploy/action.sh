@@ -2,12 +2,23 @@
 # What the GitHub Action runs: downloads a release, checks it, and runs keelson with the words of KEELSON_ARGS.
 # KEELSON_RELEASES replaces the address of the releases.
 set -euo pipefail
+LC_ALL=C
+
+# fail prints the error $2 as one line for GitHub, which reads each line as a command, and ends with the status $1.
+fail() {
+  local text=${2//'%'/%25}
+  text=${text//$'\r'/%0D}
+  printf '::error::keelson: %s\n' "${text//$'\n'/%0A}" >&2
+  exit "$1"
+}
 
 version=${KEELSON_VERSION:-}
-if [[ ! $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+ ]]; then
-  echo "::error::keelson: version: got \"$version\", want a release such as v1.0.0: set the input \"version\", or use the action at a release" >&2
-  exit 2
+if [[ ! $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z]+([.-][0-9A-Za-z]+)*)?$ ]]; then
+  fail 2 "version: got \"${version:0:100}\", want a release such as v1.0.0: set the input \"version\", or use the action at a release"
 fi
+# The words are those of all lines.
+IFS=$' \t\r\n' read -r -d '' -a words <<< "${KEELSON_ARGS:-}" || true
+if ((${#words[@]} == 0)); then words=(validate -o github .); fi
 case "$(uname -s)" in
 Linux) system=linux ;;
 Darwin) system=darwin ;;
@@ -30,9 +41,7 @@ done
 sum=$(awk -v name="$archive" '$2 == name {print $1}' "$work/checksums.txt")
 got=$( (sha256sum "$work/$archive" 2>/dev/null || shasum -a 256 "$work/$archive") | cut -d' ' -f1)
 if [[ -z $sum || $sum != "$got" ]]; then
-  echo "::error::keelson: $archive: got the checksum $got, want ${sum:-one in checksums.txt}" >&2
-  exit 1
+  fail 1 "$archive: got the checksum $got, want ${sum:-one in checksums.txt}"
 fi
 if [[ $system = windows ]]; then unzip -q "$work/$archive" -d "$work"; else tar -xzf "$work/$archive" -C "$work"; fi
-read -ra words <<< "${KEELSON_ARGS:-validate -o github .}"
 "$work/$name/$binary" "${words[@]}"

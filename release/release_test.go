@@ -41,7 +41,7 @@ func sources(t *testing.T, targets string) (r *release, binaries map[target]stri
 		if tt.os == "windows" {
 			name += ".exe"
 		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte("#!/bin/sh\necho "+tt.String()+"\n"), 0o755)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte("#!/bin/sh\necho "+tt.String()+" \"$@\"\n"), 0o755)); err != nil {
 			t.Fatal(err)
 		}
 		binaries[tt] = name
@@ -249,19 +249,34 @@ func TestAction(t *testing.T) {
 	if err := os.Rename(r.out, filepath.Join(releases, "v1.2.3")); err != nil {
 		t.Fatal(err)
 	}
-	action := func(version string) (string, error) {
+	run := func(version, args string) (string, error) {
 		cmd := exec.Command("bash", "../deploy/action.sh")
-		cmd.Env = append(os.Environ(), "KEELSON_RELEASES=file://"+releases, "KEELSON_VERSION="+version, "KEELSON_ARGS=validate .")
+		cmd.Env = append(os.Environ(), "KEELSON_RELEASES=file://"+releases, "KEELSON_VERSION="+version, "KEELSON_ARGS="+args)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	if out, err := action("v1.2.3"); err != nil || !strings.HasPrefix(out, "linux_") {
-		t.Errorf("got %q (%v), want the output of the program for this machine", out, err)
-	}
-	for _, version := range []string{"", "main", "v1.2.4"} {
-		if out, err := action(version); err == nil {
-			t.Errorf("version %q: got no error:\n%s", version, out)
+	action := func(version string) (string, error) { return run(version, "validate .") }
+	for args, want := range map[string]string{
+		"validate .": "validate .", "": "validate -o github .", " \n": "validate -o github .",
+		"validate -o github .\n  --schema-strict\n\n--crd crds/\n": "validate -o github . --schema-strict --crd crds/",
+		"validate\r\n\tdeploy/*\r\n":                               "validate deploy/*",
+	} {
+		out, err := run("v1.2.3", args)
+		if platform, words, _ := strings.Cut(strings.TrimSuffix(out, "\n"), " "); err != nil || !strings.HasPrefix(platform, "linux_") || words != want {
+			t.Errorf("args %q: got %q (%v), want the output of the program for this machine, with %s", args, out, err, want)
 		}
+	}
+	if out, err := action("v1.2.4"); err == nil {
+		t.Errorf("a release that is missing: got no error:\n%s", out)
+	}
+	for _, version := range []string{"", "main", "v1", "v1.2.3/", "v1.2.3\n", "v1.2.3-", "v1.2.3-..", "v1.2.3/../v1.2.3", "xv1.2.3", "x\n::add-mask::a\r\n::stop-commands::b", "v1.2.3 \n::debug::100%"} {
+		out, err := action(version)
+		if line, more, _ := strings.Cut(out, "\n"); err == nil || more != "" || strings.ContainsRune(line, '\r') || !strings.HasPrefix(line, "::error::keelson: version: got ") {
+			t.Errorf("version %q: got %q (%v), want one error in one line", version, out, err)
+		}
+	}
+	if out, _ := action("100%\r\n"); !strings.Contains(out, `got "100%25%0D%0A", want`) {
+		t.Errorf("got %q, want the version with escapes", out)
 	}
 	archives, err := filepath.Glob(releases + "/v1.2.3/*_linux_*.tar.gz")
 	if err != nil || len(archives) != 2 {
