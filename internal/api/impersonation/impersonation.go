@@ -23,7 +23,8 @@
 //
 //   - What is not allowed by one mode as a whole is refused.
 //   - The refusal is that of the mode that was tried first.
-//   - Only permissions are remembered, and for no longer than ten seconds.
+//   - Only permissions are remembered, and for no longer than ten seconds. What a permission is
+//     concluded from counts: the oldest answer of the authorizer decides.
 package impersonation
 
 import (
@@ -145,14 +146,14 @@ func (i *Impersonator) try(ctx context.Context, wanted *authn.User, a *authz.Att
 	var refused error
 	first, known := i.last.get(requester)
 	if known {
-		got, err := i.modes[first].check(ctx, wanted, a)
+		got, err := i.modes[first.value].check(ctx, wanted, a)
 		if err == nil && got != nil {
 			return got, nil
 		}
 		refused = err
 	}
 	for n, m := range i.modes {
-		if known && n == first {
+		if known && n == first.value {
 			continue
 		}
 		got, err := m.check(ctx, wanted, a)
@@ -160,7 +161,7 @@ func (i *Impersonator) try(ctx context.Context, wanted *authn.User, a *authz.Att
 		case err != nil && refused == nil:
 			refused = err
 		case err == nil && got != nil:
-			i.last.set(requester, n)
+			i.last.set(requester, remembered[int]{value: n})
 			return got, nil
 		}
 	}

@@ -24,6 +24,7 @@ import (
 type policy struct {
 	rules []string
 	asked []string
+	slow  time.Duration // until it answers
 }
 
 func (p *policy) Authorize(_ context.Context, a *authz.Attributes) authz.Result {
@@ -33,7 +34,9 @@ func (p *policy) Authorize(_ context.Context, a *authz.Attributes) authz.Result 
 	}
 	text := strings.TrimSpace(fmt.Sprintf("%s %s %s%s", a.Verb, resource, strings.TrimLeft(a.Namespace+"/", "/"), a.Name))
 	p.asked = append(p.asked, text)
-	if slices.Contains(p.rules, text) {
+	allows := slices.Contains(p.rules, text) // as of the question
+	time.Sleep(p.slow)
+	if allows {
 		return authz.Result{Decision: authz.Allow}
 	}
 	return authz.Result{Reason: "no"}
@@ -175,6 +178,48 @@ func TestOnlyPermissionsAreRememberedAndNotForLong(t *testing.T) {
 			t.Errorf("authorization attempts: got %d, %v", n, err)
 		}
 	})
+}
+
+// TestTakenBackPermissionsEnd takes back one of the two permissions that an impersonation needs, and tries requests that are remembered and
+// new ones, shortly before and after the end of what was asked for: at no time does a permission live longer than promised.
+// Ledger: impersonation-lifetime.
+func TestTakenBackPermissionsEnd(t *testing.T) {
+	const on, as = "impersonate-on:user-info:list pods", "impersonate:user-info users ann"
+	for _, taken := range []string{on, as} {
+		for _, slow := range []time.Duration{0, 3 * time.Second} { // the time of an answer of the authorizer
+			for _, first := range []time.Duration{0, 5 * time.Second, 9 * time.Second} { // when the last new request comes
+				t.Run(fmt.Sprintf("%s %v %v", taken, slow, first), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						p := &policy{rules: []string{on, "impersonate-on:user-info:list nodes", as}}
+						i, _ := newTest(p)
+						try := func(resource string) error {
+							_, err := i.Impersonate(t.Context(), &authn.User{Name: "ann"}, &authz.Attributes{User: &authn.User{Name: "bob"}, Verb: "list", ResourceRequest: true, Resource: resource})
+							return err
+						}
+						p.slow = slow
+						if err := try("pods"); err != nil {
+							t.Fatal(err)
+						}
+						p.slow = 0
+						p.rules = slices.DeleteFunc(p.rules, func(rule string) bool { return rule == taken })
+						back := time.Now()
+						time.Sleep(first)
+						_ = try("nodes") // it is remembered, too, if the permission still is
+						time.Sleep(lifetime - time.Since(back) - slow)
+						if err := try("pods"); slow == 0 && err != nil {
+							t.Errorf("within the lifetime: got %v", err) // else one of the answers may be older
+						}
+						time.Sleep(lifetime - time.Since(back) + time.Millisecond)
+						for _, resource := range []string{"pods", "nodes"} {
+							if err := try(resource); err == nil && (resource == "pods" || taken == as) {
+								t.Errorf("%s: got in %v after the permission was taken back", resource, time.Since(back))
+							}
+						}
+					})
+				})
+			}
+		}
+	}
 }
 
 // An authorizer that fails refuses, with its error before the reason.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/validation"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -100,8 +101,9 @@ func (m *constrained) check(ctx context.Context, wanted *authn.User, a *authz.At
 	}
 	key := keyOf(keyed, &asked)
 	if got, ok := m.known.get(key); ok {
-		return renamed(got, wanted, anyNode), nil
+		return renamed(got.value, wanted, anyNode), nil
 	}
+	began := time.Now()
 	asked.Verb = "impersonate-on:" + m.name + ":" + a.Verb
 	if err := m.ask.allowed(ctx, &asked); err != nil {
 		return nil, err
@@ -110,8 +112,11 @@ func (m *constrained) check(ctx context.Context, wanted *authn.User, a *authz.At
 	if err != nil {
 		return nil, err
 	}
+	if got.since.After(began) {
+		got.since = began
+	}
 	m.known.set(key, got)
-	return renamed(got, wanted, anyNode), nil
+	return renamed(got.value, wanted, anyNode), nil
 }
 
 // renamed is what was remembered for any node as the node that is wanted.
@@ -137,7 +142,8 @@ type legacy struct{ grant *grant }
 
 // check implements mode.
 func (l legacy) check(ctx context.Context, wanted *authn.User, a *authz.Attributes) (*Impersonated, error) {
-	return l.grant.check(ctx, "", wanted, a.User)
+	got, err := l.grant.check(ctx, "", wanted, a.User)
+	return got.value, err
 }
 
 // grant asks about everything that the wanted user has.
@@ -152,17 +158,17 @@ type grant struct {
 const many = 4
 
 // check checks the permissions on everything that the wanted user has, and returns the complete
-// user.
-func (g *grant) check(ctx context.Context, key string, wanted, requester *authn.User) (*Impersonated, error) {
+// user, and when the permissions were asked for.
+func (g *grant) check(ctx context.Context, key string, wanted, requester *authn.User) (remembered[*Impersonated], error) {
 	if g.known != nil {
 		if got, ok := g.known.get(key); ok {
 			return got, nil
 		}
 	}
-	user := *wanted
+	user, out := *wanted, remembered[*Impersonated]{since: time.Now()}
 	for _, ask := range []func(context.Context, *authn.User, *authn.User) error{g.name, g.uid, g.groups, g.extra} {
 		if err := ask(ctx, requester, &user); err != nil {
-			return nil, err
+			return out, err
 		}
 	}
 	if user.Name == authn.AnonymousUser {
@@ -170,14 +176,14 @@ func (g *grant) check(ctx context.Context, key string, wanted, requester *authn.
 	} else if !slices.Contains(user.Groups, authn.Unauthenticated) {
 		user.Groups = with(user.Groups, authn.Authenticated)
 	}
-	got := &Impersonated{User: &user}
+	out.value = &Impersonated{User: &user}
 	if g.constrained {
-		got.Constraint = g.verb
+		out.value.Constraint = g.verb
 	}
 	if g.known != nil {
-		g.known.set(key, got)
+		g.known.set(key, out)
 	}
-	return got, nil
+	return out, nil
 }
 
 // with returns the groups and one more, unless it is among them.

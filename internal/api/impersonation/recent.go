@@ -12,7 +12,7 @@ import (
 
 // This file is what is remembered, and what it is known by.
 
-// lifetime is how long a permission is remembered.
+// lifetime is how long a permission is remembered, from the moment in which it was asked for.
 const lifetime = 10 * time.Second
 
 // recent remembers values for a while; no lifetime means for as long as there
@@ -26,10 +26,10 @@ type recent[T any] struct {
 	values map[string]remembered[T]
 }
 
-// remembered is a value with its end of life.
+// remembered is a value, and when it was asked for.
 type remembered[T any] struct {
 	value T
-	until time.Time
+	since time.Time
 }
 
 // newRecent returns a memory for a number of values. A ttl of 0 means without end.
@@ -37,20 +37,19 @@ func newRecent[T any](room int, ttl time.Duration) *recent[T] {
 	return &recent[T]{room: room, ttl: ttl, values: map[string]remembered[T]{}}
 }
 
-// get returns the value of a key, if it is still valid.
-func (r *recent[T]) get(key string) (T, bool) {
+// get returns what is remembered of a key, if it is still valid.
+func (r *recent[T]) get(key string) (remembered[T], bool) {
 	r.mu.Lock()
 	have, ok := r.values[key]
 	r.mu.Unlock()
-	if !ok || key == "" || r.ttl > 0 && time.Now().After(have.until) {
-		var none T
-		return none, false
+	if !ok || key == "" || r.ttl > 0 && time.Since(have.since) > r.ttl {
+		return remembered[T]{}, false
 	}
-	return have.value, true
+	return have, true
 }
 
 // set remembers a value.
-func (r *recent[T]) set(key string, value T) {
+func (r *recent[T]) set(key string, value remembered[T]) {
 	if key == "" {
 		return
 	}
@@ -59,7 +58,7 @@ func (r *recent[T]) set(key string, value T) {
 	if len(r.values) >= r.room {
 		clear(r.values)
 	}
-	r.values[key] = remembered[T]{value, time.Now().Add(r.ttl)}
+	r.values[key] = value
 }
 
 // userKey is what the permission to be a user is known by.
