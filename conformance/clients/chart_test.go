@@ -36,6 +36,9 @@ var chartValues = map[string]struct{ value, want string }{
 	"serviceMonitor.enabled":          {`true`, `"kind":"ServiceMonitor"`},
 	"serviceMonitor.tokenSecret.name": {`"token"`, `"credentials":{"key":"other","name":"token"}`},
 	"serviceMonitor.tokenSecret.key":  {`"other"`, `"credentials":{"key":"other","name":"token"}`},
+	"serviceMonitor.caSecret.name":    {`"authority"`, `"tlsConfig":{"ca":{"secret":{"key":"root.crt","name":"authority"}},"serverName":"api.example.com"}`},
+	"serviceMonitor.caSecret.key":     {`"root.crt"`, `"tlsConfig":{"ca":{"secret":{"key":"root.crt","name":"authority"}},"serverName":"api.example.com"}`},
+	"serviceMonitor.serverName":       {`"api.example.com"`, `"tlsConfig":{"ca":{"secret":{"key":"root.crt","name":"authority"}},"serverName":"api.example.com"}`},
 	"nodeSelector":                    {`{"disk":"ssd"}`, `"nodeSelector":{"disk":"ssd"}`},
 	"tolerations":                     {`[{"key":"dedicated","operator":"Exists"}]`, `"tolerations":[{"key":"dedicated","operator":"Exists"}]`},
 	"affinity": {`{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"Exists"}]}]}}}`,
@@ -98,6 +101,7 @@ func TestChart(t *testing.T) {
 			for _, path := range paths {
 				h.testEffect(path)
 			}
+			h.testMonitor()
 			h.testChart(paths)
 		})
 	}
@@ -112,6 +116,30 @@ func (h helm) testEffect(path string) {
 	}
 	if h.run(args...) == h.run(append(args, "--set-json", path+"="+chartValues[path].value)...) {
 		h.t.Errorf("%s: got the same objects with another value", path)
+	}
+}
+
+// testMonitor checks that Prometheus verifies the server before it sends its token: the name of the Service, by the CA that the values name.
+func (h helm) testMonitor() {
+	h.t.Helper()
+	for _, row := range []struct{ values, want string }{
+		{`{"enabled":true,"tokenSecret":{"name":"t"}}`, `{"ca":{"secret":{"key":"ca.crt","name":"t"}},"serverName":"demo-keelson.shop.svc"}`},
+		{`{"enabled":true,"tokenSecret":{"name":"t"},"caSecret":{"name":"c"}}`, `{"ca":{"secret":{"key":"ca.crt","name":"c"}},"serverName":"demo-keelson.shop.svc"}`},
+		{`{"enabled":true,"tokenSecret":{"name":"t"},"caSecret":{"key":""}}`, `{"serverName":"demo-keelson.shop.svc"}`},
+	} {
+		var monitor struct {
+			Spec struct {
+				Endpoints []struct{ TLSConfig map[string]any }
+			}
+		}
+		rendered := h.run("template", "demo", chart, "--set-json", "serviceMonitor="+row.values)
+		_, text, ok := strings.Cut(rendered, "kind: ServiceMonitor\n")
+		if err := yaml.Unmarshal([]byte(text), &monitor); err != nil || !ok || len(monitor.Spec.Endpoints) != 1 {
+			h.t.Fatalf("%s: got %+v (%v)", row.values, monitor, err)
+		}
+		if got, err := json.Marshal(monitor.Spec.Endpoints[0].TLSConfig); err != nil || string(got) != row.want {
+			h.t.Errorf("%s: got the TLS configuration %s (%v), want %s", row.values, got, err, row.want)
+		}
 	}
 }
 
