@@ -290,6 +290,10 @@ attack: ## generated hostile traffic against the binary for ATTACK_TIME (default
 attack-quick: ## five rounds of it, at most two minutes of an idle machine, with every move once; the machine may do other work, too
 	cd attack && $(GO) run . -shared -deal -rounds 5 -round 8s -settle 30s -width 7 -size 40 -seed 1 -shrink=false -v
 
+.PHONY: attack-cel
+attack-cel: ## calls of all functions and macros of CEL with large and odd arguments: their processor time beside their cost; three minutes
+	$(GO) test -count=1 -timeout=30m -v -run '^TestProcessorTime$$' ./cel -processor-time
+
 # The commit before the defects were mended that the attack was written for: docs/security.md has what it must find there.
 ATTACK_BASE ?= 5db1750
 .PHONY: attack-base

@@ -57,6 +57,14 @@ func TestEffort(t *testing.T) {
 		{"lists.range(10000).all(i, size(s) > 0)", "é" + long, costText}, // code points are counted each time
 		{"lists.range(100000).all(i, s == 'é' || s < 'é' || s.contains(''))", "é" + long, costText},
 		{"lists.range(10000).all(i, size(bytes(s)) > 0)", long, costText},
+		{"lists.range(1000).all(i, 'a'.indexOf(s) == -1 || true)", "é" + long, costText},
+		{"lists.range(1000).all(i, 'ab'.lastIndexOf(s, 1) == -1 || true)", "é" + long, costText},
+		{"lists.range(1000).all(i, !format.named(s).hasValue())", long, costText},
+		{"lists.range(1000).all(i, timestamp('2024-01-01T00:00:00Z').getHours(s) == 0 || true)", long, costText},
+		{"lists.range(50000).all(i, timestamp('2024-01-01T00:00:00Z').getHours('Europe/' + s) == 1)", "Paris", costText}, // each reads a file
+		{"lists.range(1000).all(i, timestamp('2024-01-01T00:00:00Z').getHours('Europe/' + s) == 1)", "Paris", ""},
+		{"lists.range(10000).all(i, 'a b c d e f g h'.replace('', s) != '')", long[:100_000], costText},
+		{"lists.range(1000).all(i, 'a b c d e f g h'.replace('a', s) != '')", long[:100], ""},
 		{"lists.range(10000).all(i, '%s'.format([s]) != '')", long, costText},
 		{"lists.range(10000).all(i, '%s'.format([[s, s, s, s, s, s, s, s, s]]) != '')", long[:40_000], costText},
 		{"s.indexOf(half + 'b') == -1 && s.lastIndexOf('b' + half) == -1", long, ""},

@@ -80,21 +80,29 @@ func PlainSize(v Value) uint64 {
 // costOne is the cost of a simple call.
 func costOne([]Value, Value) uint64 { return 1 }
 
-// CostCompare returns the cost of comparing two values. The code points of the longer text are not
-// counted if the number of bytes shows that it is the longer one, because counting takes more time
-// than the cost covers.
+// CostCompare returns the cost of comparing two values. The code points of a text are not counted if
+// the number of bytes shows that the other value is smaller, because counting takes more time than
+// the cost covers.
 func CostCompare(a, b Value) uint64 {
-	if a.K != KindString || b.K != KindString {
-		return Tenth(min(SizeOf(a), SizeOf(b)))
-	}
-	if a.Bits > b.Bits {
+	if leastSize(a) > leastSize(b) {
 		a, b = b, a
 	}
 	n := SizeOf(a)
-	if n > b.Bits/utf8.UTFMax {
+	if n > leastSize(b) {
 		n = min(n, SizeOf(b))
 	}
 	return Tenth(n)
+}
+
+// leastSize returns a number that SizeOf is not below, at most by the factor of 4. It reads no text.
+func leastSize(v Value) uint64 {
+	for v.K == KindOptional && v.Ptr != nil {
+		v = *v.Optional()
+	}
+	if v.K == KindString && v.Flag != FlagASCII {
+		return v.Bits / utf8.UTFMax
+	}
+	return SizeOf(v)
 }
 
 // CostContains returns the cost of searching b in a. It is 0 if b is empty.

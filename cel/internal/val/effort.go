@@ -66,10 +66,12 @@ func (fr *Frame) Runes(s string) uint64 {
 
 // Efforts has, by function, the number of steps of a call.
 var Efforts = map[string]func(args []Value) uint64{
-	"charAt": readsText, "indexOf": readsText, "lastIndexOf": readsText, "isURL": readsText,
+	"charAt": readsText, "indexOf": readsTexts, "lastIndexOf": readsTexts, "isURL": readsText,
 	"duration": readsText, "timestamp": readsText, "int": readsText, "uint": readsText, "double": readsText, "bool": readsText,
 	"getQuery": readsURL, "getEscapedPath": readsURL, "getHost": readsURL, "getHostname": readsURL, "getPort": readsURL,
 	"compareTo": readsVersion, "isGreaterThan": readsVersion, "isLessThan": readsVersion,
+	"format.named": readsText, "replace": writesText, "getDate": readsZone, "getDayOfMonth": readsZone, "getDayOfWeek": readsZone, "getDayOfYear": readsZone, "getFullYear": readsZone,
+	"getHours": readsZone, "getMilliseconds": readsZone, "getMinutes": readsZone, "getMonth": readsZone, "getSeconds": readsZone,
 	"matches": runsPattern, "find": runsPattern, "findAll": runsPatternOften, "format": printsValues, "bytes": copiesText,
 }
 
@@ -136,6 +138,32 @@ func readsText(a []Value) uint64 {
 		return 0
 	}
 	return 4 * a[0].Bits
+}
+
+// readsTexts returns the steps for reading a text and the one that is looked for in it.
+func readsTexts(a []Value) uint64 {
+	steps := readsText(a)
+	if len(a) > 1 && a[1].K == KindString {
+		steps += 4 * a[1].Bits
+	}
+	return steps
+}
+
+// writesText returns the steps for replacing parts of a text. The cost does not cover a long text that
+// is put into a short one.
+func writesText(a []Value) uint64 {
+	if len(a) < 3 || a[0].K != KindString || a[1].K != KindString || a[2].K != KindString || a[2].Bits <= MaxUsual {
+		return 0
+	}
+	return product(uint64(occurrences(a)), a[2].Bits)
+}
+
+// readsZone returns the steps for finding a time zone: it is read from a file.
+func readsZone(a []Value) uint64 {
+	if len(a) < 2 || a[1].K != KindString {
+		return 0
+	}
+	return 8192 + 8*a[1].Bits
 }
 
 // copiesText returns the steps for converting a text to bytes.

@@ -29,11 +29,16 @@ func guardReplace(a []Value) bool {
 	if len(to) <= len(from) || len(text)*len(to) <= MaxText && from != "" {
 		return false
 	}
-	n := strings.Count(text, from)
+	return float64(len(text))+float64(occurrences(a))*float64(len(to)-len(from)) > MaxText
+}
+
+// occurrences returns how often replace() puts a text into another one.
+func occurrences(a []Value) int {
+	n := strings.Count(a[0].Text(), a[1].Text())
 	if len(a) > 3 && a[3].K == KindInt && a[3].Int() >= 0 && a[3].Int() < int64(n) {
 		n = int(a[3].Int())
 	}
-	return float64(len(text))+float64(n)*float64(len(to)-len(from)) > MaxText
+	return n
 }
 
 // guardJoin checks join().
