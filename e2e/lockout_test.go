@@ -173,7 +173,7 @@ func (c *streams) send(token, method, path string, body int, header ...string) {
 // readUntil reads frames until done returns true, or it takes too long.
 func (c *streams) readUntil(what string, done func() bool) {
 	c.t.Helper()
-	c.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	c.conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	for !done() {
 		f, err := c.ReadFrame()
 		if err != nil {
@@ -201,16 +201,28 @@ func (c *streams) readUntil(what string, done func() bool) {
 	}
 }
 
+// answeredOrEnded returns the number of streams that have an answer or have ended.
+func (c *streams) answeredOrEnded() int {
+	n := len(c.codes)
+	for id := range c.ended {
+		if _, ok := c.codes[id]; !ok && id != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // TestUnreadAnswersLockNobodyOut lets one connection ask for 450 large answers and read none.
 func TestUnreadAnswersLockNobodyOut(t *testing.T) {
 	t.Parallel()
-	s := besiege(t, 0, "--request-timeout", "2s")
+	s := besiege(t, 0, "--request-timeout", "5s")
 	c := s.speak(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	const many = 450
 	for range many {
 		c.send(malloryToken, "GET", "/openapi/v2", 0)
 	}
-	c.readUntil("answers", func() bool { return len(c.codes) == many })
+	// On a busy machine, the time of some requests is over before they have an answer.
+	c.readUntil("answers, or their end", func() bool { return c.answeredOrEnded() == many })
 	s.othersAreServed()
 	// The answers end although nobody reads them.
 	c.readUntil("the end of answers", func() bool { return len(c.ended) >= many })
