@@ -39,6 +39,17 @@ func TestRoundsAreDrawnAgain(t *testing.T) {
 	}
 }
 
+// TestChosen: moves are named, or all but some are.
+func TestChosen(t *testing.T) {
+	all := len(moveNames())
+	for list, want := range map[string]int{"": all, "nest,lists": 2, "-items": all - 1, "nest,lists,-lists": 1, "none": -1, "-none": -1} {
+		names, err := chosen(list)
+		if err != nil && want >= 0 || err == nil && len(names) != want || slices.Contains(names, "items") && list == "-items" {
+			t.Errorf("%q: got %v, %v, want %d", list, names, err, want)
+		}
+	}
+}
+
 // served is a small part of discovery.
 var served = []resource{
 	{"", "v1", "configmaps", "ConfigMap", true, []string{"create", "list"}},

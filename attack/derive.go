@@ -76,17 +76,23 @@ const shortest = 60_000
 
 // expand makes the object with a name, with at most 1,000 items in each list, and at most what a short body holds.
 func expand(text, name string, from int) string {
+	return fill(text, name, shortest-1000, 1000, func(i int) string { return fmt.Sprint(from + i) })
+}
+
+// fill makes the object with a name, whose lists have together at most that many bytes, and each that many items. number is what takes the
+// place of %d in the item i.
+func fill(text, name string, size, most int, number func(i int) string) string {
 	text = strings.ReplaceAll(text, "NAME", name)
 	lists := strings.Count(text, "<<")
 	for strings.Contains(text, "<<") {
 		head, rest, _ := strings.Cut(text, "<<")
 		item, tail, _ := strings.Cut(rest, ">>")
 		var b strings.Builder
-		for i := 0; i < 1000 && b.Len() < (shortest-1000)/lists; i++ {
+		for i := 0; i < most && b.Len() < size/lists; i++ {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			b.WriteString(strings.ReplaceAll(item, "%d", fmt.Sprint(from+i)))
+			b.WriteString(strings.ReplaceAll(item, "%d", number(i)))
 		}
 		text = head + b.String() + tail
 	}

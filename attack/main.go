@@ -70,7 +70,7 @@ func main() {
 	flag.IntVar(&o.size, "size", 100, "largest size of a move, of 100")
 	flag.BoolVar(&o.deal, "deal", false, "deal the moves out: -width of them a round, each once before any is made again")
 	flag.IntVar(&o.fresh, "fresh", 6, "rounds after which a new server with an empty store is attacked")
-	flag.StringVar(&o.moves, "moves", "", "comma-separated list of the moves to draw from; all if empty")
+	flag.StringVar(&o.moves, "moves", "", "comma-separated list of the moves to draw from; all if empty; -NAME leaves one out")
 	flag.StringVar(&o.keep, "keep", "findings", "directory in which rounds with findings are kept")
 	flag.StringVar(&o.replay, "replay", "", "file of a kept round to run once, in place of generated rounds")
 	flag.BoolVar(&o.shrink, "shrink", true, "look for a smaller round with the same finding")
@@ -177,18 +177,28 @@ func hashOf(file string) (string, error) {
 	return fmt.Sprintf("%016x", h.Sum64()), nil
 }
 
+// chosen returns the moves of a list; a name after a - is left out, of the list or of all.
 func chosen(list string) ([]string, error) {
 	all := moveNames()
 	if list == "" {
 		return all, nil
 	}
-	names := strings.Split(list, ",")
-	for _, n := range names {
-		if !slices.Contains(all, n) {
-			return nil, fmt.Errorf("no move %q: there are %s", n, strings.Join(all, ", "))
+	var names, without []string
+	for n := range strings.SplitSeq(list, ",") {
+		name, isWithout := strings.CutPrefix(n, "-")
+		if !slices.Contains(all, name) {
+			return nil, fmt.Errorf("no move %q: there are %s", name, strings.Join(all, ", "))
+		}
+		if isWithout {
+			without = append(without, name)
+		} else {
+			names = append(names, name)
 		}
 	}
-	return names, nil
+	if len(names) == 0 {
+		names = all
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(without, n) }), nil
 }
 
 // hand returns the moves that the n-th round draws from. If moves are dealt out, they are those that it makes; the deck is shuffled

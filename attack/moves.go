@@ -63,6 +63,9 @@ var moves = map[string]move{
 	"churn":        {[]string{"editor"}, churn},
 	"connect":      {[]string{""}, connect},
 	"offline":      {[]string{""}, offline},
+	"items":        {[]string{"warden"}, items},
+	"keys":         {[]string{"editor"}, keys},
+	"owners":       {[]string{"warden"}, foreignOwners}, // the plugin OwnerReferencesPermissionEnforcement stops an editor
 }
 
 func moveNames() []string { return slices.Sorted(maps.Keys(moves)) }

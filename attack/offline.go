@@ -19,10 +19,11 @@ import (
 
 // What an offline command may take: bytes of memory, with those that its limit does not know of, and time, until and after a signal.
 const (
-	offlineLimit  = 400 << 20
-	offlineMemory = 700 << 20
-	offlineTime   = 60 * time.Second
-	offlineGrace  = 5 * time.Second
+	offlineLimit   = 400 << 20
+	offlineMemory  = 700 << 20
+	offlineWritten = 200 << 20 // of temporary files
+	offlineTime    = 60 * time.Second
+	offlineGrace   = 5 * time.Second
 )
 
 // executing are git settings that name a command, RUN.
@@ -98,6 +99,16 @@ func (s *stranger) make(address string) (args []string) {
 	s.write("deploy/.keelson.yaml", "apiVersion: cli.keelson.io/v1\nkind: Configuration\n"+setting+"\n")
 	s.write("deploy/"+strings.Repeat("d/", 40)+strings.Repeat("a", 40)+".yaml", "a: b\n")
 	s.repository()
+	switch rng.IntN(8) {
+	case 0:
+		return s.database()
+	case 1:
+		return s.longKeys()
+	case 2:
+		return s.leadingOut()
+	case 3:
+		return s.archive()
+	}
 	switch rng.IntN(40) {
 	case 0: // many documents that aliases make long
 		var b strings.Builder
@@ -159,6 +170,9 @@ func (s *stranger) judge(ctx context.Context, a *arena, args []string) {
 	}
 	cmd := exec.Command(a.o.binary, args...)
 	cmd.Dir = filepath.Join(s.root, "deploy")
+	temporary := filepath.Join(s.root, "../tmp")
+	os.Mkdir(temporary, 0o700)
+	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -171,12 +185,12 @@ func (s *stranger) judge(ctx context.Context, a *arena, args []string) {
 	clocked, stop := context.WithCancel(context.Background()) // longer than the round
 	defer stop()
 	clock := newPaced(clocked, cmd.Process.Pid, a.o.machine)
-	peak := int64(0)
+	peak, written := int64(0), int64(0)
 	for signalled := time.Duration(0); ; {
 		select {
 		case <-ended:
 		case <-time.After(5 * time.Millisecond):
-			peak = max(peak, peakOf(cmd.Process.Pid))
+			peak, written = max(peak, peakOf(cmd.Process.Pid)), max(written, sizeOf(temporary))
 			switch now := clock.time(); {
 			case signalled == 0 && (now > offlineTime || ctx.Err() != nil):
 				if ctx.Err() == nil {
@@ -203,6 +217,12 @@ func (s *stranger) judge(ctx context.Context, a *arena, args []string) {
 	}
 	if peak > offlineMemory {
 		a.found("offline memory", fmt.Sprintf("%s took %d MiB, want at most %d", what, peak>>20, offlineMemory>>20))
+	}
+	if written > offlineWritten {
+		a.found("offline disk", fmt.Sprintf("%s wrote %d MiB of temporary files, want at most %d", what, written>>20, offlineWritten>>20))
+	}
+	if strings.Contains(out.String(), hidden) {
+		a.found("offline leak", fmt.Sprintf("%s printed a text of a file outside of the repository: %.300q", what, out.String()))
 	}
 	if line := crash.FindString(out.String()); line != "" {
 		a.found("offline panic", what+": "+line)
