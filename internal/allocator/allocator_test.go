@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/keelson-io/keelson/internal/store/mem"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -116,5 +117,22 @@ func TestPortsAreTaken(t *testing.T) {
 	}
 	if err := p.allocate(29999); err == nil || err.Error() != "provided port is not in the valid range. The range of valid ports is 30000-30039" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestDryRunsTakeNoLock holds that nobody waits for the ports of a dry run.
+func TestDryRunsTakeNoLock(t *testing.T) {
+	st := mem.New(mem.Options{})
+	defer st.Close()
+	a := &Allocator{Store: st, Ports: utilnet.PortRange{Base: 30000, Size: 40}}
+	s := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 1}, {Port: 2, NodePort: 30001}, {Port: 3}}}}
+	a.ports.mu.Lock() // for good: a dry run that takes it never ends
+	if err := (&claims{a: a}).allocatePorts(t.Context(), s, nil, true); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int32{32769, 30001, 32770} {
+		if got := s.Spec.Ports[i].NodePort; got != want {
+			t.Errorf("port %d: got %d, want %d", i, got, want)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/networking"
@@ -184,20 +185,29 @@ func (p *ports) change(ctx context.Context, a *Allocator, fn func(bits *big.Int)
 	return err
 }
 
-// know takes over the value. Errors have upstream's words.
+// know takes over the value.
 func (p *ports) know(a *Allocator, now store.Item) error {
-	if now.Rev == 0 {
-		return errors.New("cannot allocate resources of type servicenodeportallocations at this time")
-	}
-	had, err := decodePorts(now.Value)
+	bits, err := a.reserved(now)
 	if err != nil {
 		return err
 	}
-	if had.Range != a.Ports.String() {
-		return errors.New("the provided range does not match the current range")
-	}
-	p.now, p.bits = now, new(big.Int).SetBytes(had.Data)
+	p.now, p.bits = now, bits
 	return nil
+}
+
+// reserved returns the bits of the value. Errors have upstream's words.
+func (a *Allocator) reserved(now store.Item) (*big.Int, error) {
+	if now.Rev == 0 {
+		return nil, errors.New("cannot allocate resources of type servicenodeportallocations at this time")
+	}
+	had, err := decodePorts(now.Value)
+	if err != nil {
+		return nil, err
+	}
+	if had.Range != a.Ports.String() {
+		return nil, errors.New("the provided range does not match the current range")
+	}
+	return new(big.Int).SetBytes(had.Data), nil
 }
 
 // release clears the bits of ports.
@@ -268,20 +278,22 @@ func (t *bitAllocator) next() (int32, error) {
 	return 0, errFull
 }
 
-// dryAllocator allocates ports in a dry run. Nothing is written, and the ports are those that
-// upstream returns in a dry run.
+// dryAllocator allocates ports in a dry run. Nothing is written, nobody waits for it, and the ports
+// are those that upstream returns in a dry run.
 type dryAllocator struct {
 	a     *Allocator
 	bits  *big.Int
-	taken []int32
+	taken sets.Set[int32]
+	last  int32 // the largest of taken
 }
 
 // allocate fails for a port that is reserved already.
 func (t *dryAllocator) allocate(port int32) error {
-	if at, ok := t.a.offset(port); ok && t.bits.Bit(at) == 1 || slices.Contains(t.taken, port) {
+	if at, ok := t.a.offset(port); ok && t.bits.Bit(at) == 1 || t.taken.Has(port) {
 		return errPortTaken
 	}
-	t.taken = append(t.taken, port)
+	t.taken.Insert(port)
+	t.last = max(t.last, port)
 	return nil
 }
 
@@ -290,9 +302,10 @@ func (t *dryAllocator) allocate(port int32) error {
 func (t *dryAllocator) next() (int32, error) {
 	port := int32(32769)
 	if len(t.taken) > 0 {
-		port = slices.Max(t.taken) + 1
+		port = t.last + 1
 	}
-	t.taken = append(t.taken, port)
+	t.taken.Insert(port)
+	t.last = port
 	return port, nil
 }
 
@@ -307,17 +320,17 @@ func (c *claims) allocatePorts(ctx context.Context, s, was *corev1.Service, dryR
 	}
 	if networking.OnNodes(s) {
 		asked := slices.Clone(s.Spec.Ports)
+		known := knownPorts(s, was)
 		health := s.Spec.HealthCheckNodePort
 		give := func(t portAllocator) error {
 			copy(s.Spec.Ports, asked)
 			s.Spec.HealthCheckNodePort = health
-			return setPorts(t, s, was)
+			return setPorts(t, s, was, known)
 		}
 		if err := c.withPorts(ctx, give, dryRun); err != nil {
 			return err
 		}
-		has := networking.NodePorts(s)
-		c.freedPorts = slices.DeleteFunc(c.freedPorts, func(p int32) bool { return slices.Contains(has, p) })
+		c.freedPorts = slices.DeleteFunc(c.freedPorts, sets.New(networking.NodePorts(s)...).Has)
 	}
 	return nil
 }
@@ -326,16 +339,15 @@ func (c *claims) allocatePorts(ctx context.Context, s, was *corev1.Service, dryR
 // may be called several times.
 func (c *claims) withPorts(ctx context.Context, give func(portAllocator) error, dryRun bool) error {
 	if dryRun {
-		p := &c.a.ports
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		t := &dryAllocator{a: c.a, bits: new(big.Int)}
+		t := &dryAllocator{a: c.a, bits: new(big.Int), taken: sets.Set[int32]{}}
 		now, err := c.a.Store.Get(ctx, portsKey)
 		if errors.Is(err, store.ErrUnavailable) {
 			return err
 		}
-		if err == nil && p.know(c.a, now) == nil {
-			t.bits.Set(p.bits)
+		if err == nil {
+			if bits, err := c.a.reserved(now); err == nil {
+				t.bits = bits
+			}
 		}
 		return give(t)
 	}
@@ -350,13 +362,31 @@ func (c *claims) withPorts(ctx context.Context, give func(portAllocator) error, 
 	})
 }
 
+// knownPorts returns the node ports that an allocation looks up, so that it is made before the lock
+// for ports is taken: those of the old service, or the first one of each port of a new service.
+func knownPorts(s, was *corev1.Service) map[int32]int32 {
+	known := map[int32]int32{}
+	if was != nil {
+		for _, port := range networking.NodePorts(was) {
+			known[port] = port
+		}
+		return known
+	}
+	for i := range s.Spec.Ports {
+		if p := &s.Spec.Ports[i]; known[p.Port] == 0 {
+			known[p.Port] = p.NodePort
+		}
+	}
+	return known
+}
+
 // setPorts sets the ports of a service with the allocator t.
-func setPorts(t portAllocator, s, was *corev1.Service) error {
+func setPorts(t portAllocator, s, was *corev1.Service, known map[int32]int32) error {
 	err := error(nil)
 	if was == nil {
-		err = setNewPorts(t, s)
+		err = setNewPorts(t, s, known)
 	} else {
-		err = setMissingPorts(t, s, was)
+		err = setMissingPorts(t, s, known)
 	}
 	if err != nil || !networking.Checked(s) || was != nil && networking.Checked(was) {
 		return err
@@ -394,7 +424,7 @@ func allocateAnyPort(t portAllocator) (int32, error) {
 
 // setNewPorts sets the ports of a new service. Ports of the same number, for several protocols, share
 // one node port.
-func setNewPorts(t portAllocator, s *corev1.Service) error {
+func setNewPorts(t portAllocator, s *corev1.Service, known map[int32]int32) error {
 	shared := map[int32]int32{} // by the service's own port
 	for i := range s.Spec.Ports {
 		p := &s.Spec.Ports[i]
@@ -404,12 +434,11 @@ func setNewPorts(t portAllocator, s *corev1.Service) error {
 		has := shared[p.Port]
 		switch {
 		case has == 0:
-			j := slices.IndexFunc(s.Spec.Ports, func(q corev1.ServicePort) bool { return q.Port == p.Port && q.NodePort != 0 })
-			if j >= 0 {
-				if err := allocateFor(t, s, i, s.Spec.Ports[j].NodePort); err != nil {
+			if asked := known[p.Port]; asked != 0 {
+				if err := allocateFor(t, s, i, asked); err != nil {
 					return err
 				}
-				p.NodePort = s.Spec.Ports[j].NodePort
+				p.NodePort = asked
 			} else {
 				port, err := allocateAnyPort(t)
 				if err != nil {
@@ -429,13 +458,13 @@ func setNewPorts(t portAllocator, s *corev1.Service) error {
 	return nil
 }
 
-// setMissingPorts sets the ports that a changed service needs beyond those of the old one.
-func setMissingPorts(t portAllocator, s, was *corev1.Service) error {
+// setMissingPorts sets the ports that a changed service needs beyond those of the old one, which are
+// known.
+func setMissingPorts(t portAllocator, s *corev1.Service, known map[int32]int32) error {
 	type pair struct {
 		Protocol corev1.Protocol
 		NodePort int32
 	}
-	had := networking.NodePorts(was)
 	seen, taken := map[pair]bool{}, map[int32]bool{}
 	for i := range s.Spec.Ports {
 		p := &s.Spec.Ports[i]
@@ -448,7 +477,7 @@ func setMissingPorts(t portAllocator, s, was *corev1.Service) error {
 				return err
 			}
 			p.NodePort = port
-		case !slices.Contains(had, p.NodePort) && !taken[p.NodePort]:
+		case known[p.NodePort] == 0 && !taken[p.NodePort]:
 			if err := allocateFor(t, s, i, p.NodePort); err != nil {
 				return err
 			}

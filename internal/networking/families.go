@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -212,25 +213,29 @@ func validateAddresses(s, old *corev1.Service) field.ErrorList {
 	case spec.ClusterIP != "" && ips[0] != spec.ClusterIP:
 		wrong("first value must match `clusterIP`")
 	}
+	seen := sets.Set[corev1.IPFamily]{}
 	for i, f := range spec.IPFamilies {
 		errs = append(errs, oneOf(familiesPath.Index(i), f, corev1.IPv4Protocol, corev1.IPv6Protocol)...)
-		if slices.Contains(spec.IPFamilies[:i], f) {
+		if seen.Has(f) {
 			errs = append(errs, field.Duplicate(familiesPath.Index(i), f))
 		}
+		seen.Insert(f)
 	}
 	if p := spec.IPFamilyPolicy; p != nil {
 		errs = append(errs, oneOf(policyPath, *p, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack)...)
 	}
 	before := len(errs)
-	var had []string
+	had := sets.Set[string]{}
 	if old != nil {
-		had = old.Spec.ClusterIPs
+		had.Insert(old.Spec.ClusterIPs...)
 	}
 	for i, ip := range ips {
-		if i > 0 || ip != corev1.ClusterIPNone {
-			errs = append(errs, validation.IsValidIPForLegacyField(ipsPath.Index(i), ip, true, had)...)
-		} else if len(ips) > 1 {
+		switch {
+		case i == 0 && ip == corev1.ClusterIPNone && len(ips) > 1:
 			wrong("'None' must be the first and only value")
+		case i == 0 && ip == corev1.ClusterIPNone:
+		case !had.Has(ip):
+			errs = append(errs, validation.IsValidIPForLegacyField(ipsPath.Index(i), ip, true, nil)...)
 		}
 	}
 	bad := len(errs) > before

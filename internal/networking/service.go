@@ -26,6 +26,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Addressed reports whether a service of this type has a cluster IP, which may be "None".
@@ -89,7 +90,7 @@ func Keep(s, old *corev1.Service) {
 // keepPorts copies node ports from the old service to ports of the same name, unless another port
 // has them.
 func keepPorts(s, old *corev1.Service) {
-	before, now := NodePorts(old), NodePorts(s)
+	before, now := sets.New(NodePorts(old)...), sets.New(NodePorts(s)...)
 	named := map[string]int32{}
 	for i := range old.Spec.Ports {
 		named[old.Spec.Ports[i].Name] = old.Spec.Ports[i].NodePort
@@ -97,7 +98,7 @@ func keepPorts(s, old *corev1.Service) {
 	for i := range s.Spec.Ports {
 		p := &s.Spec.Ports[i]
 		had := named[p.Name]
-		if p.NodePort == 0 && !(slices.Contains(before, had) && slices.Contains(now, had)) {
+		if p.NodePort == 0 && !(before.Has(had) && now.Has(had)) {
 			p.NodePort = had
 		}
 	}
@@ -149,7 +150,7 @@ func Drop(s, old *corev1.Service) {
 			spec.IPFamilyPolicy = nil
 		}
 	}
-	if OnNodes(old) && !OnNodes(s) && within(NodePorts(s), NodePorts(old)) {
+	if OnNodes(old) && !OnNodes(s) && sets.New(NodePorts(old)...).HasAll(NodePorts(s)...) {
 		for i := range spec.Ports {
 			spec.Ports[i].NodePort = 0
 		}
@@ -176,8 +177,3 @@ func Drop(s, old *corev1.Service) {
 
 // same reports whether two pointers point to equal values, or are both nil.
 func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
-
-// within reports whether all ports are among others.
-func within(ports, others []int32) bool {
-	return !slices.ContainsFunc(ports, func(p int32) bool { return !slices.Contains(others, p) })
-}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	unversioned "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -77,16 +78,14 @@ func ValidateStatus(s, old *corev1.Service) field.ErrorList {
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer && len(all) > 0 {
 		return field.ErrorList{field.Forbidden(at, "may only be used when `spec.type` is 'LoadBalancer'")}
 	}
-	var had []string
+	had := sets.Set[string]{}
 	for _, in := range old.Status.LoadBalancer.Ingress {
-		if in.IP != "" {
-			had = append(had, in.IP)
-		}
+		had.Insert(in.IP)
 	}
 	for i, in := range all {
 		p := at.Index(i)
-		if in.IP != "" {
-			errs = append(errs, validation.IsValidIPForLegacyField(p.Child("ip"), in.IP, true, had)...)
+		if in.IP != "" && !had.Has(in.IP) {
+			errs = append(errs, validation.IsValidIPForLegacyField(p.Child("ip"), in.IP, true, nil)...)
 		}
 		switch mode := p.Child("ipMode"); {
 		case in.IPMode == nil && in.IP != "":
@@ -264,13 +263,13 @@ func validateAffinity(s *corev1.Service) field.ErrorList {
 // validateExternalIPs checks the external IPs. Those of the old service may have a form that is not
 // allowed any more.
 func validateExternalIPs(s, old *corev1.Service) (errs field.ErrorList) {
-	var had []string
+	had := sets.Set[string]{}
 	if old != nil {
-		had = old.Spec.ExternalIPs
+		had.Insert(old.Spec.ExternalIPs...)
 	}
 	for i, text := range s.Spec.ExternalIPs {
 		at := specPath.Child("externalIPs").Index(i)
-		if bad := validation.IsValidIPForLegacyField(at, text, true, had); len(bad) > 0 {
+		if bad := validation.IsValidIPForLegacyField(at, text, true, nil); len(bad) > 0 && !had.Has(text) {
 			errs = append(errs, bad...)
 			continue
 		}
@@ -310,14 +309,16 @@ func validateRanges(s, old *corev1.Service, annotations *field.Path) (errs field
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		errs = append(errs, field.Forbidden(at, "may only be used when `type` is 'LoadBalancer'"))
 	}
-	var had []string
+	had := sets.Set[string]{}
 	if old != nil {
 		for _, r := range old.Spec.LoadBalancerSourceRanges {
-			had = append(had, strings.TrimSpace(r))
+			had.Insert(strings.TrimSpace(r))
 		}
 	}
 	for i, r := range ranges {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(at.Index(i), strings.TrimSpace(r), true, had)...)
+		if r = strings.TrimSpace(r); !had.Has(r) {
+			errs = append(errs, validation.IsValidCIDRForLegacyField(at.Index(i), r, true, nil)...)
+		}
 	}
 	if text = strings.TrimSpace(text); len(ranges) > 0 || text == "" || old != nil && old.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey] == s.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey] {
 		return errs

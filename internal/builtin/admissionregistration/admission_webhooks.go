@@ -140,11 +140,13 @@ func checkReviewVersions(versions []string, unknown bool, at *field.Path) field.
 		return field.ErrorList{field.Required(at, "must specify one of "+strings.Join(reviews, ", "))}
 	}
 	var errs field.ErrorList
+	seen := sets.Set[string]{}
 	for i, v := range versions {
-		if slices.Contains(versions[:i], v) {
+		if seen.Has(v) {
 			errs = append(errs, field.Invalid(at.Index(i), v, "duplicate version"))
 			continue
 		}
+		seen.Insert(v)
 		for _, msg := range validation.IsDNS1035Label(v) {
 			errs = append(errs, field.Invalid(at.Index(i), v, msg))
 		}

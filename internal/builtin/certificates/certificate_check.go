@@ -14,6 +14,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -42,14 +43,17 @@ const shortest = 600
 // may stay.
 func checkRequestTerms(spec, was *certificatesv1.CertificateSigningRequestSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	known, seen := sets.New(knownUsages...).Insert(was.Usages...), sets.Set[certificatesv1.KeyUsage]{}
+	changed := !slices.Equal(spec.Usages, was.Usages)
 	for i, u := range spec.Usages {
 		at := path.Child("usages").Index(i)
-		if !slices.Contains(knownUsages, u) && !slices.Contains(was.Usages, u) {
+		if !known.Has(u) {
 			errs = append(errs, field.NotSupported(at, u, knownUsages))
 		}
-		if slices.Contains(spec.Usages[:i], u) && !slices.Equal(spec.Usages, was.Usages) {
+		if changed && seen.Has(u) {
 			errs = append(errs, field.Duplicate(at, u))
 		}
+		seen.Insert(u)
 	}
 	if name := spec.SignerName; name == "kubernetes.io/legacy-unknown" && was.SignerName != name {
 		errs = append(errs, field.Invalid(path.Child("signerName"), name, "the legacy signerName is not allowed via this API version"))
@@ -183,6 +187,16 @@ func stampConditions(d *jsondoc.Doc, now, was *certificatesv1.CertificateSigning
 		return
 	}
 	time := metav1.Now()
+	type pair struct {
+		typ    certificatesv1.RequestConditionType
+		status corev1.ConditionStatus
+	}
+	since := map[pair]metav1.Time{}
+	for _, c := range slices.Backward(was.Conditions) { // the first one of each type and status counts
+		if !c.LastTransitionTime.IsZero() {
+			since[pair{c.Type, c.Status}] = c.LastTransitionTime
+		}
+	}
 	for i := range now.Conditions {
 		c := &now.Conditions[i]
 		if c.LastUpdateTime.IsZero() {
@@ -192,11 +206,8 @@ func stampConditions(d *jsondoc.Doc, now, was *certificatesv1.CertificateSigning
 			continue
 		}
 		c.LastTransitionTime = time
-		same := func(o certificatesv1.CertificateSigningRequestCondition) bool {
-			return o.Type == c.Type && o.Status == c.Status && !o.LastTransitionTime.IsZero()
-		}
-		if at := slices.IndexFunc(was.Conditions, same); at >= 0 {
-			c.LastTransitionTime = was.Conditions[at].LastTransitionTime
+		if t, ok := since[pair{c.Type, c.Status}]; ok {
+			c.LastTransitionTime = t
 		}
 	}
 	describe.SetAs(d, now.Conditions, "status", "conditions")

@@ -6,10 +6,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -89,16 +91,24 @@ func CheckTemplate(t *corev1.PodTemplateSpec, path *field.Path, claims []corev1.
 type podCheck struct {
 	*corev1.PodSpec
 	path    *field.Path
-	volumes map[string]bool // the valid ones, by name
-	claimed map[string]bool // those of them that are claims
-	names   map[string]bool // of containers
-	empty   map[string]bool // whether a volume is an emptyDir, by name
+	volumes map[string]bool         // the valid ones, by name
+	claimed map[string]bool         // those of them that are claims
+	names   map[string]bool         // of containers
+	empty   map[string]bool         // whether a volume is an emptyDir, by name
+	targets func() sets.Set[string] // the containers that an ephemeral one may have as its target
+	claims  func() sets.Set[string] // the resource claims that have a name
 }
 
 // checkPodSpec checks a pod. Volumes of claims come before those of the pod, and replace one of the
 // same name.
 func checkPodSpec(spec *corev1.PodSpec, path *field.Path, claims []corev1.Volume) field.ErrorList {
 	c := &podCheck{PodSpec: spec, path: path, volumes: map[string]bool{}, claimed: map[string]bool{}, names: map[string]bool{}, empty: map[string]bool{}}
+	c.targets = sync.OnceValue(func() sets.Set[string] {
+		return sets.KeySet(describe.ByKey(slices.Concat(spec.Containers, spec.InitContainers), func(x *corev1.Container) string { return x.Name }))
+	})
+	c.claims = sync.OnceValue(func() sets.Set[string] {
+		return sets.KeySet(describe.ByKey(spec.ResourceClaims, func(r *corev1.PodResourceClaim) string { return r.Name })).Delete("")
+	})
 	errs := c.checkVolumes(claims)
 	errs = append(errs, c.checkResourceClaims()...)
 	errs = append(errs, c.checkOwnUsers()...)

@@ -1,10 +1,10 @@
 package core
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -17,7 +17,8 @@ import (
 func (c *podCheck) checkDevices(x *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	names, paths := map[string]bool{}, map[string]bool{}
-	mounted := func(is func(m corev1.VolumeMount) bool) bool { return slices.ContainsFunc(x.VolumeMounts, is) }
+	mounted := sets.KeySet(describe.ByKey(x.VolumeMounts, func(m *corev1.VolumeMount) string { return m.Name }))
+	occupied := sets.KeySet(describe.ByKey(x.VolumeMounts, func(m *corev1.VolumeMount) string { return m.MountPath }))
 	for i, d := range x.VolumeDevices {
 		name, at := path.Index(i).Child("name"), path.Index(i).Child("devicePath")
 		errs = append(errs, describe.NeedText(name, d.Name)...)
@@ -38,10 +39,10 @@ func (c *podCheck) checkDevices(x *corev1.Container, path *field.Path) field.Err
 		} else {
 			paths[d.DevicePath] = true
 		}
-		if mounted(func(m corev1.VolumeMount) bool { return m.Name == d.Name }) {
+		if mounted.Has(d.Name) {
 			errs = append(errs, field.Invalid(name, d.Name, "must not already exist in volumeMounts"))
 		}
-		if mounted(func(m corev1.VolumeMount) bool { return m.MountPath == d.DevicePath }) {
+		if occupied.Has(d.DevicePath) {
 			errs = append(errs, field.Invalid(at, d.DevicePath, "must not already exist as a path in volumeMounts"))
 		}
 		names[d.Name] = d.Name != ""
@@ -52,15 +53,7 @@ func (c *podCheck) checkDevices(x *corev1.Container, path *field.Path) field.Err
 // checkClaimNames checks the claims of the pod that a container uses.
 func (c *podCheck) checkClaimNames(x *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	have := map[string]bool{}
-	var known []string
-	for _, claim := range c.ResourceClaims {
-		if claim.Name != "" {
-			known = append(known, claim.Name)
-		}
-	}
-	slices.Sort(known)
-	known = slices.Compact(known)
+	have, requests, unknown := map[string]bool{}, map[string]int{}, "" // requests counts the keys with a request, by the claim's name
 	for i, claim := range x.Resources.Claims {
 		at, key := path.Index(i), claim.Name
 		if claim.Name == "" {
@@ -77,20 +70,25 @@ func (c *podCheck) checkClaimNames(x *corev1.Container, path *field.Path) field.
 		case have[key]:
 			errs = append(errs, field.Duplicate(at, key))
 		case claim.Request == "":
-			for other := range have {
-				if strings.HasPrefix(other, claim.Name+"/") {
-					errs = append(errs, field.Duplicate(at, claim.Name))
-				}
+			for range requests[claim.Name] {
+				errs = append(errs, field.Duplicate(at, claim.Name))
 			}
 		}
+		if claim.Request != "" && !have[key] {
+			requests[claim.Name]++
+		}
 		have[key] = true
-		if slices.Contains(known, claim.Name) {
+		known := c.claims()
+		switch {
+		case known.Has(claim.Name):
 			continue
+		case len(known) == 0:
+			unknown = "must be one of the names in pod.spec.resourceClaims which is empty"
+		case unknown == "": // one text for all errors
+			unknown = "must be one of the names in pod.spec.resourceClaims: " + strings.Join(sets.List(known), ", ")
 		}
 		err := field.NotFound(at, claim.Name)
-		if err.Detail = "must be one of the names in pod.spec.resourceClaims: " + strings.Join(known, ", "); len(known) == 0 {
-			err.Detail = "must be one of the names in pod.spec.resourceClaims which is empty"
-		}
+		err.Detail = unknown
 		errs = append(errs, err)
 	}
 	return errs

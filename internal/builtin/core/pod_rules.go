@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -56,10 +57,7 @@ var ephemeralMay = map[string]bool{
 func (c *podCheck) checkEphemeral(x *corev1.EphemeralContainer, path *field.Path) field.ErrorList {
 	const not = "cannot be set for an Ephemeral Container"
 	errs := checkImage(path.Child("image"), x.Image)
-	has := func(all []corev1.Container) bool {
-		return slices.ContainsFunc(all, func(o corev1.Container) bool { return o.Name == x.TargetContainerName })
-	}
-	if x.TargetContainerName != "" && !has(c.Containers) && !has(c.InitContainers) {
+	if x.TargetContainerName != "" && !c.targets().Has(x.TargetContainerName) {
 		errs = append(errs, field.NotFound(path.Child("targetContainerName"), x.TargetContainerName))
 	}
 	v := reflect.ValueOf(x.EphemeralContainerCommon)
@@ -84,9 +82,10 @@ func (c *podCheck) checkEphemeral(x *corev1.EphemeralContainer, path *field.Path
 // with a difference of Go values, which this one leaves out.
 func checkEphemeralUpdate(now, was *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	named := describe.ByKey(now.EphemeralContainers, func(c *corev1.EphemeralContainer) string { return c.Name })
 	for _, old := range was.EphemeralContainers {
-		i := slices.IndexFunc(now.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == old.Name })
-		if i < 0 {
+		i, ok := named[old.Name]
+		if !ok {
 			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be removed\n", old.Name)))
 		} else if !describe.SameJSON(old, now.EphemeralContainers[i]) {
 			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed", old.Name)))
@@ -169,34 +168,28 @@ func checkLabelKeys(path *field.Path, match, mismatch []string, s *metav1.LabelS
 		}
 	}
 	if s != nil {
-		have := map[string]bool{}
+		have, last := map[string]bool{}, map[string]int{}
 		for key := range s.MatchLabels {
 			have[key] = true
 		}
+		for i, key := range match {
+			last[key] = i
+		}
 		for _, e := range s.MatchExpressions {
 			// Upstream leaves out the name of the list in this path.
-			if i := lastIndex(match, e.Key); i >= 0 && have[e.Key] {
+			if i, ok := last[e.Key]; ok && have[e.Key] {
 				errs = append(errs, field.Invalid(path.Index(i), e.Key, "exists in both matchLabelKeys and labelSelector").WithOrigin("duplicatedLabelKeys"))
 			}
 			have[e.Key] = true
 		}
 	}
+	excluded := sets.New(mismatch...)
 	for i, key := range match {
-		if slices.Contains(mismatch, key) {
+		if excluded.Has(key) {
 			errs = append(errs, field.Invalid(path.Child("matchLabelKeys").Index(i), key, "exists in both matchLabelKeys and mismatchLabelKeys").WithOrigin("duplicatedMismatchLabelKeys"))
 		}
 	}
 	return errs
-}
-
-// lastIndex returns the last index of a text in a list, -1 if it is not there.
-func lastIndex(all []string, text string) int {
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i] == text {
-			return i
-		}
-	}
-	return -1
 }
 
 // checkSpreads checks that no two constraints have the same topology and policy, and the policies
@@ -204,12 +197,17 @@ func lastIndex(all []string, text string) int {
 func checkSpreads(all []corev1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	policies := []corev1.NodeInclusionPolicy{corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore}
+	type pair struct {
+		key string
+		way corev1.UnsatisfiableConstraintAction
+	}
+	last := map[pair]int{}
+	for i, s := range all {
+		last[pair{s.TopologyKey, s.WhenUnsatisfiable}] = i
+	}
 	for i, s := range all {
 		at := path.Index(i)
-		same := func(o corev1.TopologySpreadConstraint) bool {
-			return o.TopologyKey == s.TopologyKey && o.WhenUnsatisfiable == s.WhenUnsatisfiable
-		}
-		if slices.ContainsFunc(all[i+1:], same) {
+		if last[pair{s.TopologyKey, s.WhenUnsatisfiable}] > i {
 			errs = append(errs, field.Duplicate(at.Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%v, %v}", s.TopologyKey, s.WhenUnsatisfiable)))
 		}
 		for _, of := range []struct {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -95,19 +96,26 @@ func checkPodStatus(now, was *corev1.Pod) field.ErrorList {
 func checkTransitions(now, was *corev1.Pod, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	never := func(list string, next, last []corev1.ContainerStatus, again func(name string, code int32) bool) {
+		running := sets.Set[string]{}
+		for i := range next {
+			if next[i].State.Terminated == nil {
+				running.Insert(next[i].Name)
+			}
+		}
 		for i, s := range last {
 			if s.State.Terminated == nil || again(s.Name, s.State.Terminated.ExitCode) {
 				continue
 			}
-			if slices.ContainsFunc(next, func(n corev1.ContainerStatus) bool { return n.Name == s.Name && n.State.Terminated == nil }) {
+			if running.Has(s.Name) {
 				errs = append(errs, field.Forbidden(path.Child(list).Index(i).Child("state"), "may not be transitioned to non-terminated state"))
 			}
 		}
 	}
 	among := func(all []corev1.Container) func(string, int32) bool {
+		named := describe.ByKey(all, containerName)
 		return func(name string, code int32) bool {
-			i := slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == name })
-			return i >= 0 && startsAgain(&was.Spec, &all[i], code)
+			i, ok := named[name]
+			return ok && startsAgain(&was.Spec, &all[i], code)
 		}
 	}
 	n, w := &now.Status, &was.Status
@@ -153,9 +161,10 @@ func startsAgain(spec *corev1.PodSpec, c *corev1.Container, code int32) bool {
 func checkClaimStatuses(statuses []corev1.PodResourceClaimStatus, claims []corev1.PodResourceClaim, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	have := map[string]bool{}
+	named := describe.ByKey(claims, func(c *corev1.PodResourceClaim) string { return c.Name })
 	for i, s := range statuses {
 		at := path.Index(i)
-		if !slices.ContainsFunc(claims, func(c corev1.PodResourceClaim) bool { return c.Name == s.Name }) {
+		if _, ok := named[s.Name]; !ok {
 			errs = append(errs, field.Invalid(at.Child("name"), s.Name, "must match the name of an entry in `spec.resourceClaims`"))
 		}
 		if have[s.Name] {
@@ -173,8 +182,11 @@ func checkClaimStatuses(statuses []corev1.PodResourceClaimStatus, claims []corev
 // stay.
 func checkIPs(now, was []string, shown any, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	stored := sets.New(was...)
 	for i, ip := range now {
-		errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i), ip, true, was)...)
+		if !stored.Has(ip) {
+			errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i), ip, true, nil)...)
+		}
 	}
 	if len(now) < 2 {
 		return errs
@@ -235,12 +247,16 @@ func checkHostIPs(now, was *corev1.Pod, path *field.Path) field.ErrorList {
 // checkAllocated checks the devices that the status lists for containers, and their health.
 func checkAllocated(statuses []corev1.ContainerStatus, containers []corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	named, claims := describe.ByKey(containers, containerName), map[int]sets.Set[string]{}
 	for i, s := range statuses {
-		c := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == s.Name })
+		c, ok := named[s.Name]
 		for j, r := range s.AllocatedResourcesStatus {
 			at := path.Index(i).Child("allocatedResourcesStatus").Index(j)
-			if c >= 0 {
-				errs = append(errs, checkAllocatedName(r.Name, &containers[c], at.Child("name"))...)
+			if ok {
+				if claims[c] == nil {
+					claims[c] = claimKeys(&containers[c])
+				}
+				errs = append(errs, checkAllocatedName(r.Name, &containers[c], claims[c], at.Child("name"))...)
 			}
 			have := map[corev1.ResourceID]bool{}
 			for k, h := range r.Resources {
@@ -258,13 +274,25 @@ func checkAllocated(statuses []corev1.ContainerStatus, containers []corev1.Conta
 	return errs
 }
 
-// checkAllocatedName checks that a container requests the resource with a name, or uses the claim.
-func checkAllocatedName(name corev1.ResourceName, c *corev1.Container, path *field.Path) field.ErrorList {
-	if claim, ok := strings.CutPrefix(string(name), "claim:"); ok {
-		is := func(r corev1.ResourceClaim) bool {
-			return r.Name == claim && r.Request == "" || r.Request != "" && r.Name+"/"+r.Request == claim
+// containerName returns the name of a container.
+func containerName(c *corev1.Container) string { return c.Name }
+
+// claimKeys returns the claims that a container uses, each with its request if it has one.
+func claimKeys(c *corev1.Container) sets.Set[string] {
+	out := sets.Set[string]{}
+	for _, r := range c.Resources.Claims {
+		if r.Request != "" {
+			r.Name += "/" + r.Request
 		}
-		if slices.ContainsFunc(c.Resources.Claims, is) {
+		out.Insert(r.Name)
+	}
+	return out
+}
+
+// checkAllocatedName checks that a container requests the resource with a name, or uses the claim.
+func checkAllocatedName(name corev1.ResourceName, c *corev1.Container, claims sets.Set[string], path *field.Path) field.ErrorList {
+	if claim, ok := strings.CutPrefix(string(name), "claim:"); ok {
+		if claims.Has(claim) {
 			return nil
 		}
 		return field.ErrorList{field.Invalid(path, name, "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when "+

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -52,17 +53,19 @@ func checkPodUpdate(new, old *jsondoc.Doc) field.ErrorList {
 	}
 	now, was := describe.ReadAs[corev1.PodSpec](a), describe.ReadAs[corev1.PodSpec](b)
 	var errs field.ErrorList
+	gates := sets.New(was.SchedulingGates...)
 	for i, g := range now.SchedulingGates {
-		if !slices.Contains(was.SchedulingGates, g) {
+		if !gates.Has(g) {
 			errs = append(errs, field.Forbidden(path.Child("schedulingGates").Index(i).Child("name"), fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", g.Name)))
 		}
 	}
+	kept := sets.Set[corev1.Toleration]{}
+	for _, t := range now.Tolerations {
+		t.TolerationSeconds = nil
+		kept.Insert(t)
+	}
 	for _, t := range was.Tolerations {
-		kept := func(other corev1.Toleration) bool {
-			other.TolerationSeconds = t.TolerationSeconds
-			return describe.SameJSON(other, t)
-		}
-		if !slices.ContainsFunc(now.Tolerations, kept) {
+		if t.TolerationSeconds = nil; !kept.Has(t) {
 			errs = append(errs, field.Forbidden(path.Child("tolerations"), "existing toleration can not be modified except its tolerationSeconds"))
 			break
 		}

@@ -38,6 +38,18 @@ func ReadAs[T any](v jsondoc.Value) *T {
 	return out
 }
 
+// ByKey returns the index of the first item of each key.
+func ByKey[T any](all []T, key func(*T) string) map[string]int {
+	out := make(map[string]int, len(all))
+	for i := range all {
+		k := key(&all[i])
+		if _, ok := out[k]; !ok {
+			out[k] = i
+		}
+	}
+	return out
+}
+
 // Invalid returns an error for each message that a rule returned for a value.
 func Invalid(path *field.Path, value any, msgs []string) field.ErrorList {
 	var errs field.ErrorList

@@ -7,6 +7,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -242,15 +243,15 @@ func checkIngressStatus(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Sco
 	if scope != schema.Status {
 		return nil
 	}
-	var had []string
+	had := sets.Set[string]{}
 	for _, in := range old.Root().At("status", "loadBalancer", "ingress").Items() {
-		had = append(had, in.Get("ip").Text())
+		had.Insert(in.Get("ip").Text())
 	}
 	var errs field.ErrorList
 	for i, in := range new.Root().At("status", "loadBalancer", "ingress").Items() {
 		path := field.NewPath("status", "loadBalancer", "ingress").Index(i)
-		if ip := strings.Clone(in.Get("ip").Text()); ip != "" {
-			errs = append(errs, validation.IsValidIPForLegacyField(path.Child("ip"), ip, true, had)...)
+		if ip := strings.Clone(in.Get("ip").Text()); ip != "" && !had.Has(ip) {
+			errs = append(errs, validation.IsValidIPForLegacyField(path.Child("ip"), ip, true, nil)...)
 		}
 		host := strings.Clone(in.Get("hostname").Text())
 		if host == "" {

@@ -1,11 +1,11 @@
 package storage
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -65,10 +65,12 @@ func checkTopologies(terms []corev1.TopologySelectorTerm, path *field.Path) fiel
 			if len(e.Values) == 0 {
 				errs = append(errs, field.Required(at.Child("values"), ""))
 			}
+			seen := sets.Set[string]{}
 			for k, value := range e.Values {
-				if slices.Contains(e.Values[:k], value) {
+				if seen.Has(value) {
 					errs = append(errs, field.Duplicate(at.Child("values").Index(k), value))
 				}
+				seen.Insert(value)
 			}
 			errs = append(errs, describe.Invalid(at.Child("key"), e.Key, validation.IsQualifiedName(e.Key))...)
 		}
