@@ -31,9 +31,15 @@ func read(t *testing.T, v *kind.Version, text string) *jsondoc.Doc {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return readJSON(t, v, body)
+}
+
+// readJSON is read for JSON.
+func readJSON(t *testing.T, v *kind.Version, body []byte) *jsondoc.Doc {
+	t.Helper()
 	d := new(jsondoc.Doc)
 	if _, err := v.Decode(d, body); err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("%.200s: %v", body, err)
 	}
 	o := meta.Object{Doc: d}
 	o.SetAPIVersion(v.APIVersion())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
 	"github.com/keelson-io/keelson/internal/meta"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -217,7 +218,7 @@ func (b *builtin) checked(ctx context.Context, v *kind.Version, new, old *jsondo
 	if b.Check != nil {
 		r.Errors = append(r.Errors, b.Check(v, new, old, scope)...)
 	}
-	r.Errors = describe.Once(r.Errors)
+	r.Errors = texts.Once(r.Errors)
 	switch {
 	case len(r.Errors) > 0:
 	case scope == schema.Status && b.StatusWarnings != nil:

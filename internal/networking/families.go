@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/internal/texts"
 )
 
 // This file computes the IP families of a service from its policy, its addresses and the cluster.
@@ -136,7 +138,7 @@ func Families(s, old *corev1.Service, own []corev1.IPFamily) field.ErrorList {
 	if *spec.IPFamilyPolicy == corev1.IPFamilyPolicyRequireDualStack && len(own) < 2 {
 		refuse("this cluster is not configured for dual-stack services")
 	}
-	for i, f := range spec.IPFamilies {
+	for i, f := range texts.Each(&errs, spec.IPFamilies) {
 		if !slices.Contains(own, f) {
 			errs = append(errs, field.Invalid(familiesPath.Index(i), f, "not configured on this cluster"))
 		}
@@ -179,7 +181,7 @@ func removeSecondary(s, old *corev1.Service, single bool) (errs field.ErrorList)
 // inferFamilies adds the families of the requested addresses.
 func inferFamilies(s *corev1.Service, own []corev1.IPFamily) (errs field.ErrorList) {
 	spec := &s.Spec
-	for i, ip := range spec.ClusterIPs {
+	for i, ip := range texts.Each(&errs, spec.ClusterIPs) {
 		if ip == corev1.ClusterIPNone {
 			break
 		}
@@ -214,7 +216,7 @@ func validateAddresses(s, old *corev1.Service) field.ErrorList {
 		wrong("first value must match `clusterIP`")
 	}
 	seen := sets.Set[corev1.IPFamily]{}
-	for i, f := range spec.IPFamilies {
+	for i, f := range texts.Each(&errs, spec.IPFamilies) {
 		errs = append(errs, oneOf(familiesPath.Index(i), f, corev1.IPv4Protocol, corev1.IPv6Protocol)...)
 		if seen.Has(f) {
 			errs = append(errs, field.Duplicate(familiesPath.Index(i), f))
@@ -229,7 +231,7 @@ func validateAddresses(s, old *corev1.Service) field.ErrorList {
 	if old != nil {
 		had.Insert(old.Spec.ClusterIPs...)
 	}
-	for i, ip := range ips {
+	for i, ip := range texts.Each(&errs, ips) {
 		switch {
 		case i == 0 && ip == corev1.ClusterIPNone && len(ips) > 1:
 			wrong("'None' must be the first and only value")

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/internal/texts"
 )
 
 // This file checks services by the rules and in the order of upstream.
@@ -82,7 +84,7 @@ func ValidateStatus(s, old *corev1.Service) field.ErrorList {
 	for _, in := range old.Status.LoadBalancer.Ingress {
 		had.Insert(in.IP)
 	}
-	for i, in := range all {
+	for i, in := range texts.Each(&errs, all) {
 		p := at.Index(i)
 		if in.IP != "" && !had.Has(in.IP) {
 			errs = append(errs, validation.IsValidIPForLegacyField(p.Child("ip"), in.IP, true, nil)...)
@@ -108,8 +110,8 @@ func ValidateStatus(s, old *corev1.Service) field.ErrorList {
 }
 
 // invalid are texts about a value.
-func invalid(at *field.Path, value any, texts ...string) (errs field.ErrorList) {
-	for _, text := range texts {
+func invalid(at *field.Path, value any, msgs ...string) (errs field.ErrorList) {
+	for _, text := range msgs {
 		errs = append(errs, field.Invalid(at, value, text))
 	}
 	return errs
@@ -192,7 +194,7 @@ func validatePort(p *corev1.ServicePort, named bool, names map[string]bool, at *
 func validatePorts(s *corev1.Service) (errs field.ErrorList) {
 	at := specPath.Child("ports")
 	if s.Spec.Type == corev1.ServiceTypeClusterIP {
-		for i := range s.Spec.Ports {
+		for i := range texts.Each(&errs, s.Spec.Ports) {
 			if s.Spec.Ports[i].NodePort != 0 {
 				errs = append(errs, field.Forbidden(at.Index(i).Child("nodePort"), "may not be used when `type` is 'ClusterIP'"))
 			}
@@ -203,7 +205,7 @@ func validatePorts(s *corev1.Service) (errs field.ErrorList) {
 		port     int32
 	}
 	onNodes, all := map[pair]bool{}, map[pair]bool{}
-	for i := range s.Spec.Ports {
+	for i := range texts.Each(&errs, s.Spec.Ports) {
 		p := &s.Spec.Ports[i]
 		if key := (pair{p.Protocol, p.NodePort}); p.NodePort != 0 {
 			if onNodes[key] {
@@ -212,7 +214,7 @@ func validatePorts(s *corev1.Service) (errs field.ErrorList) {
 			onNodes[key] = true
 		}
 	}
-	for i := range s.Spec.Ports {
+	for i := range texts.Each(&errs, s.Spec.Ports) {
 		p := &s.Spec.Ports[i]
 		if key := (pair{p.Protocol, p.Port}); all[key] {
 			errs = append(errs, field.Duplicate(at.Index(i), quotedPort{Protocol: p.Protocol, Port: p.Port}))
@@ -267,7 +269,7 @@ func validateExternalIPs(s, old *corev1.Service) (errs field.ErrorList) {
 	if old != nil {
 		had.Insert(old.Spec.ExternalIPs...)
 	}
-	for i, text := range s.Spec.ExternalIPs {
+	for i, text := range texts.Each(&errs, s.Spec.ExternalIPs) {
 		at := specPath.Child("externalIPs").Index(i)
 		if bad := validation.IsValidIPForLegacyField(at, text, true, nil); len(bad) > 0 && !had.Has(text) {
 			errs = append(errs, bad...)
@@ -315,7 +317,7 @@ func validateRanges(s, old *corev1.Service, annotations *field.Path) (errs field
 			had.Insert(strings.TrimSpace(r))
 		}
 	}
-	for i, r := range ranges {
+	for i, r := range texts.Each(&errs, ranges) {
 		if r = strings.TrimSpace(r); !had.Has(r) {
 			errs = append(errs, validation.IsValidCIDRForLegacyField(at.Index(i), r, true, nil)...)
 		}

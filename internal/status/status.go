@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/internal/texts"
 )
 
 // Error is the answer to a request that was refused or failed. The client sees the Status; the log,
@@ -132,25 +134,23 @@ var harmless = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 // about their requests.
 func Harmless(text string) string { return harmless.Replace(text) }
 
-// maxErrorText is the number of bytes of the errors of one object after which the list ends. A bad
-// item may be much shorter than its errors.
-const maxErrorText = 1 << 20
-
 // Invalid is 422: the object is invalid for the reasons in errs. The Error keeps the texts of errs,
 // not their values, which may point into a document that is released before the Error is used. The
 // texts are those of upstream's NewInvalid, which takes quadratic time for the message: it copies
 // the message for each error. A body of 3 MB may have a million bad items, and the work would go on
 // after the client has gone. So the texts are joined once here, and the list of causes ends when it
-// has maxErrorText bytes.
+// has texts.Most bytes.
 func Invalid(gk schema.GroupKind, name string, errs field.ErrorList) *Error {
 	e := apierrors.NewInvalid(gk, strings.Clone(name), nil)
 	causes := make([]metav1.StatusCause, 0, min(len(errs), 1000))
-	said, texts, size := map[string]bool{}, []string(nil), 0
+	said, lines, size := map[string]bool{}, []string(nil), 0
 	for i := 0; i < len(errs); i++ {
 		err := errs[i]
 		// The list of a custom resource has this end already, as its last error.
-		if size > maxErrorText && i < len(errs)-1 {
-			err = field.Invalid(nil, field.OmitValueType{}, "there are more errors than are listed")
+		if size > texts.Most && i < len(errs)-1 {
+			err = texts.More()
+		}
+		if texts.IsMore(err) {
 			i = len(errs)
 		}
 		cause := metav1.StatusCause{Type: metav1.CauseType(err.Type), Message: err.ErrorBody(), Field: err.Field}
@@ -160,16 +160,16 @@ func Invalid(gk schema.GroupKind, name string, errs field.ErrorList) *Error {
 		// The message names an error once, the causes as often as it was found.
 		if !said[text] {
 			said[text] = true
-			texts = append(texts, text)
+			lines = append(lines, text)
 		}
 	}
 	e.ErrStatus.Details.Causes = causes
-	switch len(texts) {
+	switch len(lines) {
 	case 0:
 	case 1:
-		e.ErrStatus.Message += ": " + texts[0]
+		e.ErrStatus.Message += ": " + lines[0]
 	default:
-		e.ErrStatus.Message += ": [" + strings.Join(texts, ", ") + "]"
+		e.ErrStatus.Message += ": [" + strings.Join(lines, ", ") + "]"
 	}
 	return wrap(e, nil)
 }

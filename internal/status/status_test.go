@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/internal/texts"
 )
 
 var (
@@ -188,7 +190,7 @@ func TestManyErrors(t *testing.T) {
 	}
 	e = Invalid(widget, "a", errs)
 	causes := e.Details.Causes
-	if last := causes[len(causes)-1].Message; len(e.Message) > maxErrorText*5/4 || last != "Invalid value: there are more errors than are listed" {
+	if last := causes[len(causes)-1].Message; len(e.Message) > texts.Most*5/4 || last != "Invalid value: there are more errors than are listed" {
 		t.Errorf("100,000 errors: got a message of %d bytes, and %q at last", len(e.Message), last)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -106,7 +107,7 @@ func checkParamRef(ref *admissionv1.ParamRef, at *field.Path) field.ErrorList {
 func checkActions(list []admissionv1.ValidationAction, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.Set[admissionv1.ValidationAction]{}
-	for i, action := range list {
+	for i, action := range texts.Each(&errs, list) {
 		errs = append(errs, oneOf(at.Index(i), action, "Audit", "Deny", "Warn")...)
 		if seen.Has(action) {
 			errs = append(errs, field.Duplicate(at.Index(i), action))
@@ -137,10 +138,10 @@ func checkMatchResources(m *admissionv1.MatchResources, at *field.Path) field.Er
 		errs = append(errs, field.Required(at.Child("objectSelector"), ""))
 	}
 	errs = append(errs, metavalidation.ValidateLabelSelector(m.ObjectSelector, strict, at.Child("objectSelector"))...)
-	for i := range m.ResourceRules {
+	for i := range texts.Each(&errs, m.ResourceRules) {
 		errs = append(errs, checkNamedRule(&m.ResourceRules[i], at.Child("resourceRules").Index(i))...)
 	}
-	for i := range m.ExcludeResourceRules {
+	for i := range texts.Each(&errs, m.ExcludeResourceRules) {
 		errs = append(errs, checkNamedRule(&m.ExcludeResourceRules[i], at.Child("excludeResourceRules").Index(i))...)
 	}
 	return errs
@@ -150,7 +151,7 @@ func checkMatchResources(m *admissionv1.MatchResources, at *field.Path) field.Er
 func checkNamedRule(r *admissionv1.NamedRuleWithOperations, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.Set[string]{}
-	for i, name := range r.ResourceNames {
+	for i, name := range texts.Each(&errs, r.ResourceNames) {
 		at := at.Child("resourceNames").Index(i)
 		for _, msg := range content.IsPathSegmentName(name) {
 			errs = append(errs, field.Invalid(at, name, msg))

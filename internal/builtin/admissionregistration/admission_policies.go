@@ -14,6 +14,7 @@ import (
 
 	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/internal/requests"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -99,7 +100,7 @@ func checkValidatingPolicy(_ *kind.Version, d, before *jsondoc.Doc, scope schema
 		const missing = "validations or auditAnnotations must contain at least one item"
 		errs = append(errs, field.Required(at.Child("validations"), missing), field.Required(at.Child("auditAnnotations"), missing))
 	}
-	for i := range spec.Validations {
+	for i := range texts.Each(&errs, spec.Validations) {
 		errs = append(errs, c.checkValidation(&spec.Validations[i], was, at.Child("validations").Index(i))...)
 	}
 	errs = append(errs, c.checkAnnotations(p.Name, spec.AuditAnnotations, was.annotations, at.Child("auditAnnotations"))...)
@@ -214,7 +215,7 @@ var (
 // checkVariables checks and compiles the variables of a policy.
 func (c *composer) checkVariables(list []admissionv1.Variable, stored sets.Set[string], at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for i, v := range list {
+	for i, v := range texts.Each(&errs, list) {
 		at := at.Index(i)
 		switch {
 		case strings.TrimSpace(v.Name) == "":
@@ -285,7 +286,7 @@ func (c *composer) checkAnnotations(policy string, list []admissionv1.AuditAnnot
 		errs = append(errs, field.Invalid(at, shown, fmt.Sprintf("must not have more than %d auditAnnotations", maxAnnotations)))
 	}
 	keys := sets.Set[string]{}
-	for i, a := range list {
+	for i, a := range texts.Each(&errs, list) {
 		at := at.Index(i)
 		if policy == "" {
 			errs = append(errs, field.Invalid(at.Child("key"), a.Key, "requires metadata.name be non-empty"))
@@ -338,7 +339,7 @@ func checkMutatingPolicy(_ *kind.Version, d, before *jsondoc.Doc, _ schema.Scope
 	if len(spec.Mutations) == 0 {
 		errs = append(errs, field.Required(at.Child("mutations"), "mutations must contain at least one item"))
 	}
-	for i := range spec.Mutations {
+	for i := range texts.Each(&errs, spec.Mutations) {
 		errs = append(errs, c.checkMutation(&spec.Mutations[i], applied, at.Child("mutations").Index(i))...)
 	}
 	if spec.ReinvocationPolicy == "" {

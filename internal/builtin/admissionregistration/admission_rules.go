@@ -12,6 +12,7 @@ import (
 
 	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/internal/requests"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
@@ -41,12 +42,12 @@ func oneOf[T ~string](at *field.Path, value T, known ...string) field.ErrorList 
 // checkRule checks the requests that a rule matches.
 func checkRule(r *admissionv1.RuleWithOperations, at *field.Path) field.ErrorList {
 	errs := isAlone(r.Operations, at.Child("operations"), "operations")
-	for i, op := range r.Operations {
+	for i, op := range texts.Each(&errs, r.Operations) {
 		errs = append(errs, oneOf(at.Child("operations").Index(i), op, "*", "CONNECT", "CREATE", "DELETE", "UPDATE")...)
 	}
 	errs = append(errs, isAlone(r.APIGroups, at.Child("apiGroups"), "API groups")...)
 	errs = append(errs, isAlone(r.APIVersions, at.Child("apiVersions"), "API versions")...)
-	for i, version := range r.APIVersions {
+	for i, version := range texts.Each(&errs, r.APIVersions) {
 		if version == "" {
 			errs = append(errs, field.Required(at.Child("apiVersions").Index(i), ""))
 		}
@@ -78,7 +79,7 @@ func checkResources(resources []string, at *field.Path) field.ErrorList {
 	}
 	allOf, everywhere := sets.Set[string]{}, sets.Set[string]{} // x/* and */x
 	plain := false                                              // whether the last resource without a subresource is not "*"
-	for i, name := range resources {
+	for i, name := range texts.Each(&errs, resources) {
 		resource, sub, divided := strings.Cut(name, "/") // whether the last resource without a subresource is not "*"
 		switch {
 		case name == "":
@@ -121,7 +122,7 @@ func checkMatchConditions(list []admissionv1.MatchCondition, stored sets.Set[str
 		errs = append(errs, field.TooMany(at, len(list), maxMatchConditions))
 	}
 	names := sets.Set[string]{}
-	for i, c := range list {
+	for i, c := range texts.Each(&errs, list) {
 		at := at.Index(i)
 		if text := strings.TrimSpace(c.Expression); text == "" {
 			errs = append(errs, field.Required(at.Child("expression"), ""))

@@ -8,6 +8,8 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/keelson-io/keelson/internal/texts"
 )
 
 // This file checks the status of admission policies.
@@ -16,7 +18,7 @@ import (
 func checkTypeChecking(s admissionv1.ValidatingAdmissionPolicyStatus) field.ErrorList {
 	var errs field.ErrorList
 	if s.TypeChecking != nil {
-		for i, w := range s.TypeChecking.ExpressionWarnings {
+		for i, w := range texts.Each(&errs, s.TypeChecking.ExpressionWarnings) {
 			at := field.NewPath("status", "typeChecking", "expressionWarnings").Index(i)
 			if w.Warning == "" {
 				errs = append(errs, field.Required(at.Child("warning"), ""))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -47,7 +48,7 @@ func checkWebhooks(_ *kind.Version, d, before *jsondoc.Doc, _ schema.Scope) fiel
 	}
 	var errs field.ErrorList
 	names := sets.Set[string]{}
-	for i := range c.Webhooks {
+	for i := range texts.Each(&errs, c.Webhooks) {
 		w, at := &c.Webhooks[i], field.NewPath("webhooks").Index(i)
 		errs = append(errs, checkWebhook(w, &may, at)...)
 		errs = append(errs, checkReviewVersions(w.AdmissionReviewVersions, may.reviewVersions, at.Child("admissionReviewVersions"))...)
@@ -90,7 +91,7 @@ var (
 // checkWebhook checks one webhook, in the order in which upstream does.
 func checkWebhook(w *admissionv1.MutatingWebhook, may *tolerance, at *field.Path) field.ErrorList {
 	errs := validation.IsFullyQualifiedName(at.Child("name"), w.Name)
-	for i := range w.Rules {
+	for i := range texts.Each(&errs, w.Rules) {
 		errs = append(errs, checkRule(&w.Rules[i], at.Child("rules").Index(i))...)
 	}
 	if w.FailurePolicy != nil {
@@ -141,7 +142,7 @@ func checkReviewVersions(versions []string, unknown bool, at *field.Path) field.
 	}
 	var errs field.ErrorList
 	seen := sets.Set[string]{}
-	for i, v := range versions {
+	for i, v := range texts.Each(&errs, versions) {
 		if seen.Has(v) {
 			errs = append(errs, field.Invalid(at.Index(i), v, "duplicate version"))
 			continue

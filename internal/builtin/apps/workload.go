@@ -10,6 +10,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/builtin/core"
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
@@ -187,7 +188,7 @@ func checkStatefulSet(new, old *jsondoc.Doc) field.ErrorList {
 	}
 	errs := w.check()
 	if old == nil { // they cannot be changed
-		for i := range spec.VolumeClaimTemplates {
+		for i := range texts.Each(&errs, spec.VolumeClaimTemplates) {
 			errs = append(errs, core.CheckClaimSpec(&spec.VolumeClaimTemplates[i].Spec, path.Child("volumeClaimTemplates").Index(i).Child("spec"))...)
 		}
 	}

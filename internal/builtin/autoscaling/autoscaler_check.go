@@ -11,6 +11,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/builtin/core"
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -42,7 +43,7 @@ func checkAutoscaler(v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope)
 	errs = append(errs, checkTargetVersion(&spec.ScaleTargetRef, oldSpec, path.Child("scaleTargetRef", "apiVersion"))...)
 	allowAny := hasInvalidMetricVersion(oldSpec)
 	idle := spec.MinReplicas != nil && *spec.MinReplicas == 0
-	for i := range spec.Metrics {
+	for i := range texts.Each(&errs, spec.Metrics) {
 		m := &spec.Metrics[i]
 		idle = idle && m.Type != autoscalingv2.ObjectMetricSourceType && m.Type != autoscalingv2.ExternalMetricSourceType
 		errs = append(errs, checkMetric(m, allowAny, path.Child("metrics").Index(i))...)
@@ -256,7 +257,7 @@ func checkScaling(r *autoscalingv2.HPAScalingRules, path *field.Path) field.Erro
 	if len(r.Policies) == 0 {
 		errs = append(errs, field.Required(path.Child("policies"), "must specify at least one Policy"))
 	}
-	for i, p := range r.Policies {
+	for i, p := range texts.Each(&errs, r.Policies) {
 		at := path.Child("policies").Index(i)
 		errs = append(errs, describe.Among(at.Child("type"), p.Type, autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy)...)
 		if p.Value <= 0 {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/builtin/core"
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
@@ -95,7 +96,7 @@ func checkJobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, checkReplacement(spec, path.Child("podReplacementPolicy"))...)
 	}
 	if spec.PodFailurePolicy != nil {
-		for i := range spec.PodFailurePolicy.Rules {
+		for i := range texts.Each(&errs, spec.PodFailurePolicy.Rules) {
 			errs = append(errs, checkFailureRule(spec, &spec.PodFailurePolicy.Rules[i], path.Child("podFailurePolicy", "rules").Index(i))...)
 		}
 	}
@@ -176,7 +177,7 @@ func checkFailureRule(spec *batchv1.JobSpec, rule *batchv1.PodFailurePolicyRule,
 	if rule.OnExitCodes != nil {
 		errs = append(errs, checkExitCodes(spec, rule.OnExitCodes, path.Child("onExitCodes"))...)
 	}
-	for i, c := range rule.OnPodConditions {
+	for i, c := range texts.Each(&errs, rule.OnPodConditions) {
 		at := path.Child("onPodConditions").Index(i)
 		errs = append(errs, describe.Invalid(at.Child("type"), string(c.Type), validation.IsQualifiedName(string(c.Type)))...)
 		errs = append(errs, describe.Among(at.Child("status"), c.Status, corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown)...)
@@ -206,7 +207,7 @@ func checkExitCodes(spec *batchv1.JobSpec, r *batchv1.PodFailurePolicyOnExitCode
 	if len(r.Values) == 0 {
 		errs = append(errs, field.Invalid(values, r.Values, "at least one value is required"))
 	}
-	for i, n := range r.Values {
+	for i, n := range texts.Each(&errs, r.Values) {
 		if n == 0 && r.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn {
 			errs = append(errs, field.Invalid(values.Index(i), n, "must not be 0 for the In operator"))
 		}

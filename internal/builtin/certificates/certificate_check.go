@@ -20,6 +20,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
 	"github.com/keelson-io/keelson/internal/keysize"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -45,7 +46,7 @@ func checkRequestTerms(spec, was *certificatesv1.CertificateSigningRequestSpec, 
 	var errs field.ErrorList
 	known, seen := sets.New(knownUsages...).Insert(was.Usages...), sets.Set[certificatesv1.KeyUsage]{}
 	changed := !slices.Equal(spec.Usages, was.Usages)
-	for i, u := range spec.Usages {
+	for i, u := range texts.Each(&errs, spec.Usages) {
 		at := path.Child("usages").Index(i)
 		if !known.Has(u) {
 			errs = append(errs, field.NotSupported(at, u, knownUsages))
@@ -101,7 +102,7 @@ func (c requestConditions) isContradictory() bool {
 func (c requestConditions) check(was requestConditions, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[certificatesv1.RequestConditionType]bool{}
-	for i := range c {
+	for i := range texts.Each(&errs, c) {
 		at := path.Index(i)
 		if was.of("") == nil {
 			errs = append(errs, describe.NeedText(at.Child("type"), string(c[i].Type))...)
@@ -255,7 +256,7 @@ func checkPodRequest(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Scope)
 	}
 	spec, path := describe.ReadAs[certificatesv1.PodCertificateRequestSpec](new.Root().Get("spec")), field.NewPath("spec")
 	errs := describe.CheckSigner(spec.SignerName, path.Child("signerName"))
-	for _, key := range slices.Sorted(maps.Keys(spec.UnverifiedUserAnnotations)) {
+	for _, key := range texts.Each(&errs, slices.Sorted(maps.Keys(spec.UnverifiedUserAnnotations))) {
 		errs = append(errs, validation.IsDomainPrefixedKey(path.Child("unverifiedUserAnnotations"), strings.ToLower(key))...)
 	}
 	for _, of := range []struct {
@@ -288,7 +289,7 @@ func checkPodRequestStatus(now, was *certificatesv1.PodCertificateRequestStatus)
 	path := field.NewPath("status")
 	var errs field.ErrorList
 	ends := 0
-	for i, c := range now.Conditions {
+	for i, c := range texts.Each(&errs, now.Conditions) {
 		at := path.Child("conditions").Index(i)
 		if !slices.Contains(podRequestEnds, c.Type) {
 			errs = append(errs, field.NotSupported(at.Child("type"), c.Type, podRequestEnds))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
 	"github.com/keelson-io/keelson/internal/keysize"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -118,14 +119,14 @@ func checkConfigMap(_ *kind.Version, d, old *jsondoc.Doc, _ schema.Scope) field.
 	var errs field.ErrorList
 	obj, size := d.Root(), 0
 	data, binary := field.NewPath("data"), field.NewPath("binaryData")
-	for key, value := range obj.Get("data").Members() {
+	for key, value := range texts.Until(&errs, obj.Get("data").Members()) {
 		errs = append(errs, checkKey(data.Key(key), key)...)
 		if obj.At("binaryData", key).Exists() {
 			errs = append(errs, field.Invalid(data.Key(key), key, "duplicate of key present in binaryData"))
 		}
 		size += len(value.Text())
 	}
-	for key, value := range obj.Get("binaryData").Members() {
+	for key, value := range texts.Until(&errs, obj.Get("binaryData").Members()) {
 		errs = append(errs, checkKey(binary.Key(key), key)...)
 		size += decodedLen(value.Text())
 	}
@@ -163,7 +164,7 @@ func checkSecret(_ *kind.Version, d, old *jsondoc.Doc, _ schema.Scope) field.Err
 	if len(obj.Get("type").Text()) == 0 {
 		errs = append(errs, field.Required(field.NewPath("type"), ""))
 	}
-	for key, value := range obj.Get("data").Members() {
+	for key, value := range texts.Until(&errs, obj.Get("data").Members()) {
 		errs = append(errs, checkKey(data.Key(key), key)...)
 		size += decodedLen(value.Text())
 	}

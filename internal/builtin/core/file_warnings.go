@@ -41,8 +41,11 @@ func (m *mapped) add(from string, paths ...string) {
 	for _, path := range paths {
 		f := mappedFile{strings.TrimRight(path, "/"), from}
 		for _, other := range m.files {
+			if m.Full() {
+				return
+			}
 			if f.overlaps(other) {
-				m.texts = append(m.texts, fmt.Sprintf("volume %q (%s): overlapping paths: %s with %s", m.name, m.what, f, other))
+				m.Add(fmt.Sprintf("volume %q (%s): overlapping paths: %s with %s", m.name, m.what, f, other))
 			}
 		}
 		m.files = append(m.files, f)
@@ -89,7 +92,7 @@ func (w *podWarner) overlappingFiles(v *corev1.Volume) {
 func (m *mapped) project(s *corev1.VolumeProjection) {
 	switch {
 	case *s == corev1.VolumeProjection{}:
-		m.texts = append(m.texts, fmt.Sprintf("volume %q (Projected) has no sources provided", m.name))
+		m.Add(fmt.Sprintf("volume %q (Projected) has no sources provided", m.name))
 	case s.ConfigMap != nil:
 		m.add(fmt.Sprintf("ConfigMap %q", s.ConfigMap.Name), keyPaths(s.ConfigMap.Items)...)
 	case s.Secret != nil:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
 	"github.com/keelson-io/keelson/internal/meta"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -168,7 +169,7 @@ func validateNamespaceUpdate(_ context.Context, _ *kind.Version, new, old *jsond
 	case schema.Finalize:
 		errs = append(errs, validateNamespaceFinalizers(new)...)
 	}
-	return schema.Result{Errors: describe.Once(errs)}
+	return schema.Result{Errors: texts.Once(errs)}
 }
 
 // validatePhase checks that the phase fits the deletionTimestamp.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -48,7 +49,7 @@ func checkNode(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) field.Err
 	errs := checkTaints(spec.Taints, field.NewPath("metadata", "taints"))
 	errs = append(errs, checkFeatures(new.Root().At("status", "declaredFeatures"))...)
 	if old == nil {
-		for i, cidr := range spec.PodCIDRs {
+		for i, cidr := range texts.Each(&errs, spec.PodCIDRs) {
 			errs = append(errs, validation.IsValidCIDRForLegacyField(path.Child("podCIDRs").Index(i), cidr, true, nil)...)
 		}
 		return errs
@@ -77,7 +78,7 @@ var featureName = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*
 func checkFeatures(features jsondoc.Value) field.ErrorList {
 	var errs field.ErrorList
 	last := ""
-	for i, f := range features.Items() {
+	for i, f := range texts.Until(&errs, features.Items()) {
 		name, at := strings.Clone(f.Text()), field.NewPath("status", "declaredFeatures").Index(i)
 		switch {
 		case i > 0 && name == last:
@@ -99,7 +100,7 @@ func checkFeatures(features jsondoc.Value) field.ErrorList {
 func checkTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	have := map[string]bool{}
-	for i, t := range taints {
+	for i, t := range texts.Each(&errs, taints) {
 		at := path.Index(i)
 		errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.Child("key"))...)
 		if msgs := validation.IsValidLabelValue(t.Value); len(msgs) > 0 {
@@ -139,7 +140,7 @@ func checkQuotaStatus(new *jsondoc.Doc) field.ErrorList {
 		member string
 		list   corev1.ResourceList
 	}{{"hard", status.Hard}, {"used", status.Used}} {
-		for _, name := range slices.Sorted(maps.Keys(of.list)) {
+		for _, name := range texts.Each(&errs, slices.Sorted(maps.Keys(of.list))) {
 			at := path.Child(of.member).Key(string(name))
 			errs = append(errs, checkQuotaName(at, name)...)
 			errs = append(errs, CheckQuantity(at, of.list[name], isExtended(name) || slices.Contains(countedQuotas, name))...)
@@ -155,7 +156,7 @@ func checkQuota(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) fiel
 	}
 	spec, path := describe.ReadAs[corev1.ResourceQuotaSpec](new.Root().Get("spec")), field.NewPath("spec")
 	var errs field.ErrorList
-	for _, name := range slices.Sorted(maps.Keys(spec.Hard)) {
+	for _, name := range texts.Each(&errs, slices.Sorted(maps.Keys(spec.Hard))) {
 		at := path.Child("hard").Key(string(name))
 		errs = append(errs, checkQuotaName(at, name)...)
 		errs = append(errs, CheckQuantity(at, spec.Hard[name], isExtended(name) || slices.Contains(countedQuotas, name))...)
@@ -205,7 +206,7 @@ func checkQuotaName(path *field.Path, name corev1.ResourceName) field.ErrorList 
 func checkLimitRange(_ *kind.Version, new, _ *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	var errs field.ErrorList
 	types := map[corev1.LimitType]bool{}
-	for i, l := range describe.ReadAs[corev1.LimitRangeSpec](new.Root().Get("spec")).Limits {
+	for i, l := range texts.Each(&errs, describe.ReadAs[corev1.LimitRangeSpec](new.Root().Get("spec")).Limits) {
 		path := field.NewPath("spec", "limits").Index(i)
 		found := describe.Invalid(path.Child("type"), l.Type, validation.IsQualifiedName(string(l.Type)))
 		if found == nil && !strings.Contains(string(l.Type), "/") && !slices.Contains([]corev1.LimitType{corev1.LimitTypePod, corev1.LimitTypeContainer, corev1.LimitTypePersistentVolumeClaim}, l.Type) {
@@ -241,7 +242,7 @@ func checkLimits(l *corev1.LimitRangeItem, path *field.Path) field.ErrorList {
 	// order refuses a quantity that is larger than its bound. The error has the path and the value
 	// of the one at the given place.
 	order := func(at string, shown, low, high corev1.ResourceList, text string) {
-		for _, name := range slices.Sorted(maps.Keys(low)) {
+		for _, name := range texts.Each(&errs, slices.Sorted(maps.Keys(low))) {
 			less, more := low[name], resource.Quantity{}
 			more, ok := high[name]
 			if !ok || less.Cmp(more) <= 0 {

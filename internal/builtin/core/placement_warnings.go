@@ -42,12 +42,12 @@ const (
 func (w *podWarner) nodes(n *corev1.NodeAffinity, path *field.Path) {
 	if required := n.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
 		for i := range required.NodeSelectorTerms {
-			w.texts = append(w.texts, nodeTerms(&required.NodeSelectorTerms[i], false, path.Child(requiredTerms, "nodeSelectorTerms").Index(i))...)
+			w.Add(nodeTerms(&required.NodeSelectorTerms[i], false, path.Child(requiredTerms, "nodeSelectorTerms").Index(i))...)
 		}
 	}
 	for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
 		term := &n.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference
-		w.texts = append(w.texts, nodeTerms(term, true, path.Child(preferredTerms).Index(i).Child("preference"))...)
+		w.Add(nodeTerms(term, true, path.Child(preferredTerms).Index(i).Child("preference"))...)
 	}
 }
 
@@ -82,10 +82,10 @@ func (w *podWarner) networks(path *field.Path) {
 	}
 	if w.DNSConfig != nil {
 		for i, ns := range w.DNSConfig.Nameservers {
-			w.texts = append(w.texts, validation.GetWarningsForIP(path.Child("dnsConfig", "nameservers").Index(i), ns)...)
+			w.Add(validation.GetWarningsForIP(path.Child("dnsConfig", "nameservers").Index(i), ns)...)
 		}
 	}
 	for i, alias := range w.HostAliases {
-		w.texts = append(w.texts, validation.GetWarningsForIP(path.Child("hostAliases").Index(i).Child("ip"), alias.IP)...)
+		w.Add(validation.GetWarningsForIP(path.Child("hostAliases").Index(i).Child("ip"), alias.IP)...)
 	}
 }

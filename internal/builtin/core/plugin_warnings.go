@@ -129,9 +129,9 @@ func annotatedProfile(text string) *corev1.AppArmorProfile {
 func (w *podWarner) volumes(spec jsondoc.Value, path *field.Path) {
 	for i, v := range spec.Get("volumes").Items() {
 		at := path.Child("volumes").Index(i)
-		w.texts = append(w.texts, retiredSources(v, at)...)
+		w.Add(retiredSources(v, at)...)
 		if claim := v.At("ephemeral", "volumeClaimTemplate", "spec"); claim.Exists() {
-			w.texts = append(w.texts, ClaimWarnings(claim, at.Child("ephemeral", "volumeClaimTemplate", "spec"))...)
+			w.Add(ClaimWarnings(claim, at.Child("ephemeral", "volumeClaimTemplate", "spec"))...)
 		}
 	}
 	for i := range w.Volumes {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"regexp"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -55,21 +57,22 @@ func checkPod(_ *kind.Version, d, old *jsondoc.Doc, scope schema.Scope) field.Er
 // checkOnlyPod checks the fields that only pods must have, not templates of pods.
 func checkOnlyPod(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for i, v := range spec.Volumes {
+	said := texts.Over(&errs)
+	for i, v := range texts.EachOf(said, spec.Volumes) {
 		if v.Projected == nil || spec.ServiceAccountName != "" {
 			continue
 		}
-		for j, s := range v.Projected.Sources {
+		for j, s := range texts.EachOf(said, v.Projected.Sources) {
 			if s.ServiceAccountToken != nil {
 				errs = append(errs, field.Forbidden(path.Child("volumes").Index(i).Child("projected", "sources").Index(j).Child("serviceAccountToken"),
 					"must not be specified when serviceAccountName is not set"))
 			}
 		}
 	}
-	for i := range spec.Containers {
+	for i := range texts.Each(&errs, spec.Containers) {
 		errs = append(errs, checkImage(path.Child("containers").Index(i).Child("image"), spec.Containers[i].Image)...)
 	}
-	for i := range spec.InitContainers {
+	for i := range texts.Each(&errs, spec.InitContainers) {
 		errs = append(errs, checkImage(path.Child("initContainers").Index(i).Child("image"), spec.InitContainers[i].Image)...)
 	}
 	return append(errs, describe.AtLeast(path.Child("terminationGracePeriodSeconds"), spec.TerminationGracePeriodSeconds, 0)...)
@@ -110,22 +113,21 @@ func checkPodSpec(spec *corev1.PodSpec, path *field.Path, claims []corev1.Volume
 		return sets.KeySet(describe.ByKey(spec.ResourceClaims, func(r *corev1.PodResourceClaim) string { return r.Name })).Delete("")
 	})
 	errs := c.checkVolumes(claims)
-	errs = append(errs, c.checkResourceClaims()...)
-	errs = append(errs, c.checkOwnUsers()...)
-	errs = append(errs, c.checkContainers()...)
-	errs = append(errs, c.checkWholeResources()...)
-	errs = append(errs, c.checkPolicies()...)
-	errs = append(errs, c.checkNames()...)
-	errs = append(errs, c.checkNetwork()...)
-	errs = append(errs, c.checkSecurity()...)
-	errs = append(errs, c.checkPlacement()...)
-	errs = append(errs, c.checkHostProcess()...)
-	errs = append(errs, c.checkHostName()...)
-	if c.Overhead != nil {
-		errs = append(errs, checkRequirements(&corev1.ResourceRequirements{Limits: c.Overhead}, c.path.Child("overhead"), CheckResourceName)...)
+	for _, check := range texts.Each(&errs, []func() field.ErrorList{
+		c.checkResourceClaims, c.checkOwnUsers, c.checkContainers, c.checkWholeResources, c.checkPolicies, c.checkNames, c.checkNetwork,
+		c.checkSecurity, c.checkPlacement, c.checkHostProcess, c.checkHostName, c.checkOverhead, c.checkSystem, c.checkFileKeys,
+	}) {
+		errs = append(errs, check()...)
 	}
-	errs = append(errs, c.checkSystem()...)
-	return append(errs, c.checkFileKeys()...)
+	return errs
+}
+
+// checkOverhead checks the resources that a pod takes beside those of its containers.
+func (c *podCheck) checkOverhead() field.ErrorList {
+	if c.Overhead == nil {
+		return nil
+	}
+	return checkRequirements(&corev1.ResourceRequirements{Limits: c.Overhead}, c.path.Child("overhead"), CheckResourceName)
 }
 
 // checkHostProcess checks the containers of Windows that are processes of their node: if there are
@@ -137,7 +139,7 @@ func (c *podCheck) checkHostProcess() field.ErrorList {
 		ofPod = s.WindowsOptions.HostProcess
 	}
 	all, host := 0, 0
-	c.eachContainer(func(x *corev1.Container, path *field.Path) {
+	for path, x := range texts.Until(&errs, c.each()) {
 		all++
 		own := ofPod
 		if s := x.SecurityContext; s != nil && s.WindowsOptions != nil && s.WindowsOptions.HostProcess != nil {
@@ -150,7 +152,7 @@ func (c *podCheck) checkHostProcess() field.ErrorList {
 		if own != nil && *own {
 			host++
 		}
-	})
+	}
 	if host == 0 {
 		return errs
 	}
@@ -184,25 +186,33 @@ func (c *podCheck) checkHostName() field.ErrorList {
 
 const maxHostName = 64
 
-// eachContainer calls f for all containers.
-func (c *podCheck) eachContainer(f func(x *corev1.Container, path *field.Path)) {
-	for i := range c.InitContainers {
-		f(&c.InitContainers[i], c.path.Child("initContainers").Index(i))
-	}
-	for i := range c.Containers {
-		f(&c.Containers[i], c.path.Child("containers").Index(i))
-	}
-	for i := range c.EphemeralContainers {
-		x := corev1.Container(c.EphemeralContainers[i].EphemeralContainerCommon)
-		f(&x, c.path.Child("ephemeralContainers").Index(i))
+// each returns all containers with their paths.
+func (c *podCheck) each() iter.Seq2[*field.Path, *corev1.Container] {
+	return func(yield func(*field.Path, *corev1.Container) bool) {
+		for i := range c.InitContainers {
+			if !yield(c.path.Child("initContainers").Index(i), &c.InitContainers[i]) {
+				return
+			}
+		}
+		for i := range c.Containers {
+			if !yield(c.path.Child("containers").Index(i), &c.Containers[i]) {
+				return
+			}
+		}
+		for i := range c.EphemeralContainers {
+			x := corev1.Container(c.EphemeralContainers[i].EphemeralContainerCommon)
+			if !yield(c.path.Child("ephemeralContainers").Index(i), &x) {
+				return
+			}
+		}
 	}
 }
 
 // checkFileKeys checks that files with variables are in emptyDir volumes.
 func (c *podCheck) checkFileKeys() field.ErrorList {
 	var errs field.ErrorList
-	c.eachContainer(func(x *corev1.Container, path *field.Path) {
-		for i, e := range x.Env {
+	for path, x := range texts.Until(&errs, c.each()) {
+		for i, e := range texts.Each(&errs, x.Env) {
 			if e.ValueFrom == nil || e.ValueFrom.FileKeyRef == nil {
 				continue
 			}
@@ -213,7 +223,7 @@ func (c *podCheck) checkFileKeys() field.ErrorList {
 				errs = append(errs, field.Invalid(at, name, "referenced volume must be of type emptyDir"))
 			}
 		}
-	})
+	}
 	return errs
 }
 
@@ -247,11 +257,11 @@ func (c *podCheck) checkNames() field.ErrorList {
 	if c.RuntimeClassName != nil {
 		errs = append(errs, describe.Invalid(at("runtimeClassName"), *c.RuntimeClassName, apivalidation.NameIsDNSSubdomain(*c.RuntimeClassName, false))...)
 	}
-	for i, g := range c.ReadinessGates {
+	for i, g := range texts.Each(&errs, c.ReadinessGates) {
 		errs = append(errs, describe.Invalid(at("readinessGates").Index(i).Child("conditionType"), string(g.ConditionType), validation.IsQualifiedName(string(g.ConditionType)))...)
 	}
 	gates := map[string]bool{}
-	for i, g := range c.SchedulingGates {
+	for i, g := range texts.Each(&errs, c.SchedulingGates) {
 		path := at("schedulingGates").Index(i)
 		errs = append(errs, describe.Invalid(path, g.Name, validation.IsQualifiedName(g.Name))...)
 		if gates[g.Name] {
@@ -272,15 +282,17 @@ const (
 // checkNetwork checks the host name, host aliases and DNS of a pod.
 func (c *podCheck) checkNetwork() field.ErrorList {
 	var errs field.ErrorList
-	for i, a := range c.HostAliases {
+	said := texts.Over(&errs)
+	for i, a := range texts.EachOf(said, c.HostAliases) {
 		path := c.path.Child("hostAliases").Index(i)
 		errs = append(errs, describe.CheckAddress(path.Child("ip"), a.IP)...)
-		for j, name := range a.Hostnames {
+		for j, name := range texts.EachOf(said, a.Hostnames) {
 			errs = append(errs, describe.Invalid(path.Child("hostnames").Index(j), name, validation.IsDNS1123Subdomain(name))...)
 		}
 	}
-	for i := range c.Containers {
-		for j, p := range c.Containers[i].Ports {
+	said = texts.Over(&errs)
+	for i := range texts.EachOf(said, c.Containers) {
+		for j, p := range texts.EachOf(said, c.Containers[i].Ports) {
 			if c.HostNetwork && p.HostPort != 0 && p.HostPort != p.ContainerPort {
 				errs = append(errs, field.Invalid(c.path.Child("containers").Index(i).Child("ports").Index(j).Child("hostPort"), p.HostPort,
 					"must match `containerPort` when `hostNetwork` is true"))
@@ -308,7 +320,7 @@ func (c *podCheck) checkDNS(path *field.Path) field.ErrorList {
 	if len(config.Nameservers) > maxNameservers {
 		errs = append(errs, field.Invalid(path.Child("nameservers"), config.Nameservers, fmt.Sprintf("must not have more than %d nameservers", maxNameservers)))
 	}
-	for i, ns := range config.Nameservers {
+	for i, ns := range texts.Each(&errs, config.Nameservers) {
 		errs = append(errs, describe.CheckAddress(path.Child("nameservers").Index(i), ns)...)
 	}
 	if len(config.Searches) > maxSearches {
@@ -317,13 +329,13 @@ func (c *podCheck) checkDNS(path *field.Path) field.ErrorList {
 	if len(strings.Join(config.Searches, " ")) > maxSearchText {
 		errs = append(errs, field.Invalid(path.Child("searches"), config.Searches, fmt.Sprintf("must not have more than %d characters (including spaces) in the search list", maxSearchText)))
 	}
-	for i, search := range config.Searches {
+	for i, search := range texts.Each(&errs, config.Searches) {
 		if search != "." {
 			search = strings.TrimSuffix(search, ".")
 			errs = append(errs, describe.Invalid(path.Child("searches").Index(i), search, validation.IsDNS1123SubdomainWithUnderscore(search))...)
 		}
 	}
-	for i, option := range config.Options {
+	for i, option := range texts.Each(&errs, config.Options) {
 		if option.Name == "" {
 			errs = append(errs, field.Required(path.Child("options").Index(i), "must not be empty"))
 		}
@@ -344,11 +356,11 @@ func (c *podCheck) checkSecurity() field.ErrorList {
 	errs = append(errs, checkID(path.Child("runAsUser"), s.RunAsUser, validation.IsValidUserID)...)
 	errs = append(errs, checkID(path.Child("runAsGroup"), s.RunAsGroup, validation.IsValidGroupID)...)
 	errs = append(errs, checkID(path.Child("fsGroup"), s.FSGroup, validation.IsValidGroupID)...)
-	for i := range s.SupplementalGroups {
+	for i := range texts.Each(&errs, s.SupplementalGroups) {
 		errs = append(errs, checkID(path.Child("supplementalGroups").Index(i), &s.SupplementalGroups[i], validation.IsValidGroupID)...)
 	}
 	names := map[string]bool{}
-	for i, ctl := range s.Sysctls {
+	for i, ctl := range texts.Each(&errs, s.Sysctls) {
 		at := path.Child("sysctls").Index(i)
 		switch {
 		case ctl.Name == "":

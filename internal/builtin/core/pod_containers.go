@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 )
 
 // This file checks containers.
@@ -26,13 +27,13 @@ func (c *podCheck) checkContainers() field.ErrorList {
 		errs = append(errs, field.Required(path, ""))
 	}
 	hostPorts := map[string]bool{}
-	for i := range c.Containers {
+	for i := range texts.Each(&errs, c.Containers) {
 		x, at := &c.Containers[i], path.Index(i)
 		errs = append(errs, c.checkContainer(x, at)...)
 		errs = append(errs, c.checkHooks(x, at)...)
 		errs = append(errs, checkHostPorts(x, at, hostPorts)...)
 	}
-	for i := range c.InitContainers {
+	for i := range texts.Each(&errs, c.InitContainers) {
 		x, at := &c.InitContainers[i], c.path.Child("initContainers").Index(i)
 		errs = append(errs, c.checkContainer(x, at)...)
 		if x.RestartPolicy != nil && *x.RestartPolicy == corev1.ContainerRestartPolicyAlways {
@@ -42,7 +43,7 @@ func (c *podCheck) checkContainers() field.ErrorList {
 		}
 		errs = append(errs, checkHostPorts(x, at, map[string]bool{})...)
 	}
-	for i := range c.EphemeralContainers {
+	for i := range texts.Each(&errs, c.EphemeralContainers) {
 		x, at := corev1.Container(c.EphemeralContainers[i].EphemeralContainerCommon), c.path.Child("ephemeralContainers").Index(i)
 		errs = append(errs, c.checkContainer(&x, at)...)
 		errs = append(errs, c.checkEphemeral(&c.EphemeralContainers[i], at)...)
@@ -84,7 +85,7 @@ func checkImage(path *field.Path, image string) field.ErrorList {
 func checkPorts(ports []corev1.ContainerPort, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	names := map[string]bool{}
-	for i, p := range ports {
+	for i, p := range texts.Each(&errs, ports) {
 		at := path.Index(i)
 		if p.Name != "" {
 			found := describe.Invalid(at.Child("name"), p.Name, validation.IsValidPortName(p.Name))
@@ -109,7 +110,7 @@ func checkPorts(ports []corev1.ContainerPort, path *field.Path) field.ErrorList 
 // checkHostPorts refuses a port of the host that another has.
 func checkHostPorts(x *corev1.Container, path *field.Path, have map[string]bool) field.ErrorList {
 	var errs field.ErrorList
-	for i, p := range x.Ports {
+	for i, p := range texts.Each(&errs, x.Ports) {
 		if p.HostPort == 0 {
 			continue
 		}
@@ -133,7 +134,7 @@ var (
 // checkEnv checks the environment of a container.
 func checkEnv(x *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for i, e := range x.Env {
+	for i, e := range texts.Each(&errs, x.Env) {
 		at := path.Child("env").Index(i)
 		if e.Name == "" {
 			errs = append(errs, field.Required(at.Child("name"), ""))
@@ -145,7 +146,7 @@ func checkEnv(x *corev1.Container, path *field.Path) field.ErrorList {
 		}
 	}
 	at := path.Child("envFrom")
-	for i, e := range x.EnvFrom {
+	for i, e := range texts.Each(&errs, x.EnvFrom) {
 		if e.Prefix != "" {
 			errs = append(errs, describe.Invalid(at.Index(i).Child("prefix"), e.Prefix, validation.IsRelaxedEnvVarName(e.Prefix))...)
 		}
@@ -273,7 +274,7 @@ func checkResourceRef(f *corev1.ResourceFieldSelector, path *field.Path, volume 
 func (c *podCheck) checkMounts(x *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := map[string]bool{}
-	for i, m := range x.VolumeMounts {
+	for i, m := range texts.Each(&errs, x.VolumeMounts) {
 		one := path.Index(i)
 		errs = append(errs, describe.NeedText(one.Child("name"), m.Name)...)
 		if !c.volumes[m.Name] {
@@ -371,11 +372,11 @@ func CheckQuantity(path *field.Path, q resource.Quantity, whole bool) field.Erro
 func checkRequirements(r *corev1.ResourceRequirements, path *field.Path, checkName func(*field.Path, corev1.ResourceName) field.ErrorList) field.ErrorList {
 	var errs field.ErrorList
 	limits, requests := path.Child("limits"), path.Child("requests")
-	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
+	for _, name := range texts.Each(&errs, slices.Sorted(maps.Keys(r.Limits))) {
 		errs = append(errs, checkName(limits.Key(string(name)), name)...)
 		errs = append(errs, CheckQuantity(limits.Key(string(name)), r.Limits[name], isExtended(name))...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
+	for _, name := range texts.Each(&errs, slices.Sorted(maps.Keys(r.Requests))) {
 		q, fixed := r.Requests[name], isExtended(name) || isHugePages(name)
 		errs = append(errs, checkName(requests.Key(string(name)), name)...)
 		errs = append(errs, CheckQuantity(requests.Key(string(name)), q, isExtended(name))...)

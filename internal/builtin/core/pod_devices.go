@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 )
 
 // This file checks the devices of pods: block devices of volumes, and resource claims.
@@ -19,7 +20,7 @@ func (c *podCheck) checkDevices(x *corev1.Container, path *field.Path) field.Err
 	names, paths := map[string]bool{}, map[string]bool{}
 	mounted := sets.KeySet(describe.ByKey(x.VolumeMounts, func(m *corev1.VolumeMount) string { return m.Name }))
 	occupied := sets.KeySet(describe.ByKey(x.VolumeMounts, func(m *corev1.VolumeMount) string { return m.MountPath }))
-	for i, d := range x.VolumeDevices {
+	for i, d := range texts.Each(&errs, x.VolumeDevices) {
 		name, at := path.Index(i).Child("name"), path.Index(i).Child("devicePath")
 		errs = append(errs, describe.NeedText(name, d.Name)...)
 		if names[d.Name] {
@@ -54,7 +55,7 @@ func (c *podCheck) checkDevices(x *corev1.Container, path *field.Path) field.Err
 func (c *podCheck) checkClaimNames(x *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	have, requests, unknown := map[string]bool{}, map[string]int{}, "" // requests counts the keys with a request, by the claim's name
-	for i, claim := range x.Resources.Claims {
+	for i, claim := range texts.Each(&errs, x.Resources.Claims) {
 		at, key := path.Index(i), claim.Name
 		if claim.Name == "" {
 			errs = append(errs, field.Required(at, ""))
@@ -108,11 +109,11 @@ func (c *podCheck) checkOwnUsers() field.ErrorList {
 			errs = append(errs, field.Forbidden(c.path.Child(of.name), "when `hostUsers` is false"))
 		}
 	}
-	c.eachContainer(func(x *corev1.Container, path *field.Path) {
+	for path, x := range texts.Until(&errs, c.each()) {
 		if len(x.VolumeDevices) > 0 {
 			errs = append(errs, field.Forbidden(path.Child("volumeDevices"), "when `hostUsers` is false"))
 		}
-	})
+	}
 	return errs
 }
 
@@ -120,7 +121,7 @@ func (c *podCheck) checkOwnUsers() field.ErrorList {
 func (c *podCheck) checkResourceClaims() field.ErrorList {
 	var errs field.ErrorList
 	names := map[string]bool{}
-	for i, claim := range c.ResourceClaims {
+	for i, claim := range texts.Each(&errs, c.ResourceClaims) {
 		at := c.path.Child("resourceClaims").Index(i)
 		shown := describe.InGoNames(claim)
 		switch {

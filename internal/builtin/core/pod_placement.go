@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 )
 
 // This file checks the fields that decide on which node a pod runs.
@@ -15,10 +16,10 @@ import (
 func (c *podCheck) checkPlacement() field.ErrorList {
 	errs := metav1validation.ValidateLabels(c.NodeSelector, c.path.Child("nodeSelector"))
 	errs = append(errs, checkAffinity(c.Affinity, c.path.Child("affinity"))...)
-	for i := range c.Tolerations {
+	for i := range texts.Each(&errs, c.Tolerations) {
 		errs = append(errs, checkToleration(&c.Tolerations[i], c.path.Child("tolerations").Index(i))...)
 	}
-	for i := range c.TopologySpreadConstraints {
+	for i := range texts.Each(&errs, c.TopologySpreadConstraints) {
 		s, path := &c.TopologySpreadConstraints[i], c.path.Child("topologySpreadConstraints").Index(i)
 		if s.MaxSkew <= 0 {
 			errs = append(errs, field.Invalid(path.Child("maxSkew"), int64(s.MaxSkew), "must be greater than zero").WithOrigin("minimum"))
@@ -90,17 +91,17 @@ func checkAffinity(a *corev1.Affinity, path *field.Path) field.ErrorList {
 		if s := n.RequiredDuringSchedulingIgnoredDuringExecution; s != nil {
 			errs = append(errs, checkNodeSelector(s, at.Child(required))...)
 		}
-		for i, t := range n.PreferredDuringSchedulingIgnoredDuringExecution {
+		for i, t := range texts.Each(&errs, n.PreferredDuringSchedulingIgnoredDuringExecution) {
 			one := at.Child(preferred).Index(i)
 			errs = append(errs, checkWeight(one.Child("weight"), t.Weight)...)
 			errs = append(errs, checkNodeTerm(&t.Preference, one.Child("preference"))...)
 		}
 	}
 	pods := func(at *field.Path, terms []corev1.PodAffinityTerm, weighted []corev1.WeightedPodAffinityTerm) {
-		for i := range terms {
+		for i := range texts.Each(&errs, terms) {
 			errs = append(errs, checkPodTerm(&terms[i], at.Child(required).Index(i))...)
 		}
-		for i := range weighted {
+		for i := range texts.Each(&errs, weighted) {
 			one := at.Child(preferred).Index(i)
 			errs = append(errs, checkWeight(one.Child("weight"), weighted[i].Weight)...)
 			errs = append(errs, checkPodTerm(&weighted[i].PodAffinityTerm, one.Child("podAffinityTerm"))...)
@@ -127,7 +128,7 @@ func checkWeight(path *field.Path, weight int32) field.ErrorList {
 func checkPodTerm(t *corev1.PodAffinityTerm, path *field.Path) field.ErrorList {
 	errs := describe.CheckTerms(t.LabelSelector, path.Child("labelSelector"))
 	errs = append(errs, describe.CheckTerms(t.NamespaceSelector, path.Child("namespaceSelector"))...)
-	for _, name := range t.Namespaces {
+	for _, name := range texts.Each(&errs, t.Namespaces) {
 		errs = append(errs, describe.Invalid(path.Child("namespace"), name, validation.IsDNS1123Label(name))...)
 	}
 	errs = append(errs, checkLabelKeys(path, t.MatchLabelKeys, t.MismatchLabelKeys, t.LabelSelector)...)
@@ -144,7 +145,7 @@ func checkNodeSelector(s *corev1.NodeSelector, path *field.Path) field.ErrorList
 		return field.ErrorList{field.Required(at, "must have at least one node selector term")}
 	}
 	var errs field.ErrorList
-	for i := range s.NodeSelectorTerms {
+	for i := range texts.Each(&errs, s.NodeSelectorTerms) {
 		errs = append(errs, checkNodeTerm(&s.NodeSelectorTerms[i], at.Index(i))...)
 	}
 	return errs
@@ -153,7 +154,7 @@ func checkNodeSelector(s *corev1.NodeSelector, path *field.Path) field.ErrorList
 // checkNodeTerm checks one term of a selector of nodes.
 func checkNodeTerm(t *corev1.NodeSelectorTerm, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for i, r := range t.MatchExpressions {
+	for i, r := range texts.Each(&errs, t.MatchExpressions) {
 		at := path.Child("matchExpressions").Index(i)
 		switch r.Operator {
 		case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
@@ -173,7 +174,7 @@ func checkNodeTerm(t *corev1.NodeSelectorTerm, path *field.Path) field.ErrorList
 		}
 		errs = append(errs, metav1validation.ValidateLabelName(r.Key, at.Child("key"))...)
 	}
-	for i := range t.MatchFields {
+	for i := range texts.Each(&errs, t.MatchFields) {
 		errs = append(errs, checkNodeField(&t.MatchFields[i], path.Child("matchFields").Index(i))...)
 	}
 	return errs

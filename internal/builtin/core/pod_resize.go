@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
@@ -60,18 +61,18 @@ func checkResize(new, old *corev1.Pod, errs field.ErrorList) field.ErrorList {
 	if len(others) > 0 {
 		return append(errs, others...)
 	}
-	for i := range old.Spec.InitContainers {
+	for i := range texts.Each(&errs, old.Spec.InitContainers) {
 		errs = append(errs, checkKept(&new.Spec.InitContainers[i].Resources, &old.Spec.InitContainers[i].Resources, path.Child("initContainers").Index(i).Child("resources"))...)
 	}
-	for i := range old.Spec.Containers {
+	for i := range texts.Each(&errs, old.Spec.Containers) {
 		errs = append(errs, checkKept(&new.Spec.Containers[i].Resources, &old.Spec.Containers[i].Resources, path.Child("containers").Index(i).Child("resources"))...)
 	}
-	for i := range old.Spec.Containers {
+	for i := range texts.Each(&errs, old.Spec.Containers) {
 		if !onlyComputeDiffers(&new.Spec.Containers[i], &old.Spec.Containers[i]) {
 			errs = append(errs, field.Forbidden(path, "only cpu and memory resources are mutable"))
 		}
 	}
-	for i := range old.Spec.InitContainers {
+	for i := range texts.Each(&errs, old.Spec.InitContainers) {
 		errs = append(errs, checkInitResize(&new.Spec.InitContainers[i], &old.Spec.InitContainers[i], path.Child("initContainers").Index(i))...)
 	}
 	return errs

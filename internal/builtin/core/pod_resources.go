@@ -14,6 +14,7 @@ import (
 	helpers "k8s.io/component-helpers/resource"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 )
 
 // This file fills in and checks the resources of a pod as a whole.
@@ -81,9 +82,10 @@ func (c *podCheck) checkWholeResources() field.ErrorList {
 	errs = append(errs, checkCovers(r.Requests, requests, path.Child("requests"), "requests")...)
 	maps.DeleteFunc(limits, func(name corev1.ResourceName, _ resource.Quantity) bool { return !isHugePages(name) })
 	errs = append(errs, checkCovers(r.Limits, limits, path.Child("limits"), "limits")...)
-	for i := range c.Containers {
+	said := texts.Over(&errs)
+	for i := range texts.EachOf(said, c.Containers) {
 		own := c.Containers[i].Resources.Limits
-		for _, name := range slices.Sorted(maps.Keys(own)) {
+		for _, name := range texts.EachOf(said, slices.Sorted(maps.Keys(own))) {
 			q := own[name]
 			if limit, ok := r.Limits[name]; ok && q.Cmp(limit) > 0 {
 				// Upstream reports this below the resources of the pod.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 )
 
 // This file checks parts of pods that are seldom used: ephemeral containers, restart rules, label
@@ -66,7 +67,7 @@ func (c *podCheck) checkEphemeral(x *corev1.EphemeralContainer, path *field.Path
 			errs = append(errs, field.Forbidden(path.Child(strings.ToLower(name[:1])+name[1:]), not))
 		}
 	}
-	for i, m := range x.VolumeMounts {
+	for i, m := range texts.Each(&errs, x.VolumeMounts) {
 		at := path.Child("volumeMounts").Index(i)
 		if m.SubPath != "" {
 			errs = append(errs, field.Forbidden(at.Child("subPath"), not))
@@ -83,7 +84,7 @@ func (c *podCheck) checkEphemeral(x *corev1.EphemeralContainer, path *field.Path
 func checkEphemeralUpdate(now, was *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	named := describe.ByKey(now.EphemeralContainers, func(c *corev1.EphemeralContainer) string { return c.Name })
-	for _, old := range was.EphemeralContainers {
+	for _, old := range texts.Each(&errs, was.EphemeralContainers) {
 		i, ok := named[old.Name]
 		if !ok {
 			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be removed\n", old.Name)))
@@ -112,7 +113,7 @@ func checkRestarts(x *corev1.Container, path *field.Path) field.ErrorList {
 	if n := len(x.RestartPolicyRules); n > maxRestartRules {
 		errs = append(errs, field.TooMany(at, n, maxRestartRules))
 	}
-	for i, r := range x.RestartPolicyRules {
+	for i, r := range texts.Each(&errs, x.RestartPolicyRules) {
 		if may := []corev1.ContainerRestartRuleAction{corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers}; !slices.Contains(may, r.Action) {
 			errs = append(errs, field.NotSupported(at.Index(i).Child("action"), r.Action, may))
 		}
@@ -135,7 +136,7 @@ func checkRestarts(x *corev1.Container, path *field.Path) field.ErrorList {
 func (c *podCheck) checkResizing(all []corev1.ContainerResizePolicy, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	have := map[corev1.ResourceName]bool{}
-	for i, p := range all {
+	for i, p := range texts.Each(&errs, all) {
 		if have[p.ResourceName] {
 			errs = append(errs, field.Duplicate(path.Index(i), p.ResourceName))
 		}
@@ -163,7 +164,7 @@ func checkLabelKeys(path *field.Path, match, mismatch []string, s *metav1.LabelS
 			errs = append(errs, field.Forbidden(at, "must not be specified when labelSelector is not set"))
 			continue
 		}
-		for i, key := range list.keys {
+		for i, key := range texts.Each(&errs, list.keys) {
 			errs = append(errs, metav1validation.ValidateLabelName(key, at.Index(i))...)
 		}
 	}
@@ -184,7 +185,7 @@ func checkLabelKeys(path *field.Path, match, mismatch []string, s *metav1.LabelS
 		}
 	}
 	excluded := sets.New(mismatch...)
-	for i, key := range match {
+	for i, key := range texts.Each(&errs, match) {
 		if excluded.Has(key) {
 			errs = append(errs, field.Invalid(path.Child("matchLabelKeys").Index(i), key, "exists in both matchLabelKeys and mismatchLabelKeys").WithOrigin("duplicatedMismatchLabelKeys"))
 		}
@@ -202,10 +203,10 @@ func checkSpreads(all []corev1.TopologySpreadConstraint, path *field.Path) field
 		way corev1.UnsatisfiableConstraintAction
 	}
 	last := map[pair]int{}
-	for i, s := range all {
+	for i, s := range texts.Each(&errs, all) {
 		last[pair{s.TopologyKey, s.WhenUnsatisfiable}] = i
 	}
-	for i, s := range all {
+	for i, s := range texts.Each(&errs, all) {
 		at := path.Index(i)
 		if last[pair{s.TopologyKey, s.WhenUnsatisfiable}] > i {
 			errs = append(errs, field.Duplicate(at.Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%v, %v}", s.TopologyKey, s.WhenUnsatisfiable)))
@@ -234,7 +235,7 @@ func checkNodeField(r *corev1.NodeSelectorRequirement, path *field.Path) field.E
 	if r.Key != metav1.ObjectNameField {
 		return append(errs, field.Invalid(path.Child("key"), r.Key, "not a valid field selector key"))
 	}
-	for i, value := range r.Values {
+	for i, value := range texts.Each(&errs, r.Values) {
 		errs = append(errs, describe.Invalid(path.Child("values").Index(i), value, validation.IsDNS1123Subdomain(value))...)
 	}
 	return errs
@@ -265,11 +266,11 @@ func (c *podCheck) checkSystem() field.ErrorList {
 		own = new(corev1.PodSecurityContext)
 	}
 	each := func(see func(s *corev1.SecurityContext, at *field.Path)) {
-		c.eachContainer(func(x *corev1.Container, path *field.Path) {
+		for path, x := range texts.Until(&errs, c.each()) {
 			if x.SecurityContext != nil {
 				see(x.SecurityContext, path.Child("securityContext"))
 			}
-		})
+		}
 	}
 	at := c.path.Child("securityContext")
 	switch c.OS.Name {
@@ -338,7 +339,7 @@ const (
 // checkPodCertificate checks a certificate and its key in a volume.
 func checkPodCertificate(p *corev1.PodCertificateProjection, path *field.Path) field.ErrorList {
 	errs := describe.CheckSigner(p.SignerName, path.Child("signerName"))
-	for _, key := range slices.Sorted(maps.Keys(p.UserAnnotations)) {
+	for _, key := range texts.Each(&errs, slices.Sorted(maps.Keys(p.UserAnnotations))) {
 		errs = append(errs, validation.IsDomainPrefixedKey(path.Child("userAnnotations"), strings.ToLower(key))...)
 	}
 	if types := []string{"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"}; !slices.Contains(types, p.KeyType) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 )
@@ -56,7 +57,7 @@ func keepObserved(new, old *jsondoc.Doc) {
 func checkPodStatus(now, was *corev1.Pod) field.ErrorList {
 	path, s := field.NewPath("status"), &now.Status
 	var errs field.ErrorList
-	for i, c := range s.Conditions {
+	for i, c := range texts.Each(&errs, s.Conditions) {
 		at := path.Child("conditions").Index(i)
 		if c.ObservedGeneration < 0 {
 			errs = append(errs, field.Invalid(at.Child("observedGeneration"), c.ObservedGeneration, "must be a non-negative integer"))
@@ -83,7 +84,7 @@ func checkPodStatus(now, was *corev1.Pod) field.ErrorList {
 	errs = append(errs, checkHostIPs(now, was, path.Child("hostIPs"))...)
 	errs = append(errs, checkAllocated(s.ContainerStatuses, now.Spec.Containers, path.Child("containerStatuses"))...)
 	errs = append(errs, checkAllocated(s.InitContainerStatuses, now.Spec.InitContainers, path.Child("initContainerStatuses"))...)
-	for i, c := range s.EphemeralContainerStatuses {
+	for i, c := range texts.Each(&errs, s.EphemeralContainerStatuses) {
 		if len(c.AllocatedResourcesStatus) > 0 {
 			errs = append(errs, field.Forbidden(path.Child("ephemeralContainerStatuses").Index(i).Child("allocatedResourcesStatus"), "must not be specified in container status"))
 		}
@@ -102,7 +103,7 @@ func checkTransitions(now, was *corev1.Pod, path *field.Path) field.ErrorList {
 				running.Insert(next[i].Name)
 			}
 		}
-		for i, s := range last {
+		for i, s := range texts.Each(&errs, last) {
 			if s.State.Terminated == nil || again(s.Name, s.State.Terminated.ExitCode) {
 				continue
 			}
@@ -162,7 +163,7 @@ func checkClaimStatuses(statuses []corev1.PodResourceClaimStatus, claims []corev
 	var errs field.ErrorList
 	have := map[string]bool{}
 	named := describe.ByKey(claims, func(c *corev1.PodResourceClaim) string { return c.Name })
-	for i, s := range statuses {
+	for i, s := range texts.Each(&errs, statuses) {
 		at := path.Index(i)
 		if _, ok := named[s.Name]; !ok {
 			errs = append(errs, field.Invalid(at.Child("name"), s.Name, "must match the name of an entry in `spec.resourceClaims`"))
@@ -183,7 +184,7 @@ func checkClaimStatuses(statuses []corev1.PodResourceClaimStatus, claims []corev
 func checkIPs(now, was []string, shown any, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	stored := sets.New(was...)
-	for i, ip := range now {
+	for i, ip := range texts.Each(&errs, now) {
 		if !stored.Has(ip) {
 			errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i), ip, true, nil)...)
 		}
@@ -192,7 +193,7 @@ func checkIPs(now, was []string, shown any, path *field.Path) field.ErrorList {
 		return errs
 	}
 	families, wrong := map[bool]bool{}, false
-	for i, ip := range now {
+	for i, ip := range texts.Each(&errs, now) {
 		if wrong = len(describe.CheckAddress(path, ip)) > 0; wrong {
 			errs = append(errs, field.InternalError(path, fmt.Errorf("failed to check for dual stack with error:invalid IP[%d]: %s", i, ip)))
 			break
@@ -247,10 +248,11 @@ func checkHostIPs(now, was *corev1.Pod, path *field.Path) field.ErrorList {
 // checkAllocated checks the devices that the status lists for containers, and their health.
 func checkAllocated(statuses []corev1.ContainerStatus, containers []corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	said := texts.Over(&errs)
 	named, claims := describe.ByKey(containers, containerName), map[int]sets.Set[string]{}
-	for i, s := range statuses {
+	for i, s := range texts.EachOf(said, statuses) {
 		c, ok := named[s.Name]
-		for j, r := range s.AllocatedResourcesStatus {
+		for j, r := range texts.EachOf(said, s.AllocatedResourcesStatus) {
 			at := path.Index(i).Child("allocatedResourcesStatus").Index(j)
 			if ok {
 				if claims[c] == nil {
@@ -259,7 +261,7 @@ func checkAllocated(statuses []corev1.ContainerStatus, containers []corev1.Conta
 				errs = append(errs, checkAllocatedName(r.Name, &containers[c], claims[c], at.Child("name"))...)
 			}
 			have := map[corev1.ResourceID]bool{}
-			for k, h := range r.Resources {
+			for k, h := range texts.EachOf(said, r.Resources) {
 				one := at.Child("resources").Index(k)
 				if healths := []corev1.ResourceHealthStatus{corev1.ResourceHealthStatusHealthy, corev1.ResourceHealthStatusUnhealthy, corev1.ResourceHealthStatusUnknown}; !slices.Contains(healths, h.Health) {
 					errs = append(errs, field.NotSupported(one.Child("health"), h.Health, healths))

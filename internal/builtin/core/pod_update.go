@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
@@ -54,7 +55,7 @@ func checkPodUpdate(new, old *jsondoc.Doc) field.ErrorList {
 	now, was := describe.ReadAs[corev1.PodSpec](a), describe.ReadAs[corev1.PodSpec](b)
 	var errs field.ErrorList
 	gates := sets.New(was.SchedulingGates...)
-	for i, g := range now.SchedulingGates {
+	for i, g := range texts.Each(&errs, now.SchedulingGates) {
 		if !gates.Has(g) {
 			errs = append(errs, field.Forbidden(path.Child("schedulingGates").Index(i).Child("name"), fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", g.Name)))
 		}

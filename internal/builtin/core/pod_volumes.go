@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 )
 
 // This file checks volumes of pods. The volumes of former in-tree cloud providers are not checked
@@ -25,7 +26,7 @@ func (c *podCheck) checkVolumes(claims []corev1.Volume) field.ErrorList {
 		}
 	}
 	var errs field.ErrorList
-	for i := range all {
+	for i := range texts.Each(&errs, all) {
 		v, path := &all[i], c.path.Child("volumes").Index(i)
 		c.empty[v.Name] = v.EmptyDir != nil
 		found := checkVolume(v, path)
@@ -132,7 +133,7 @@ func checkDisk(name string, partition int32, at *field.Path, nameField string) f
 // checkDownwardVolume checks a volume with fields of its pod.
 func checkDownwardVolume(v *corev1.DownwardAPIVolumeSource, at *field.Path) field.ErrorList {
 	errs := checkMode(at.Child("defaultMode"), v.DefaultMode)
-	for i := range v.Items {
+	for i := range texts.Each(&errs, v.Items) {
 		errs = append(errs, checkDownward(&v.Items[i], at)...)
 	}
 	return errs
@@ -161,7 +162,7 @@ func checkMode(path *field.Path, mode *int32) field.ErrorList {
 // checkFiles checks the paths at which the keys of an object appear.
 func checkFiles(path *field.Path, mode *int32, items []corev1.KeyToPath) field.ErrorList {
 	errs := checkMode(path.Child("defaultMode"), mode)
-	for i, item := range items {
+	for i, item := range texts.Each(&errs, items) {
 		at := path.Child("items").Index(i)
 		errs = append(errs, describe.NeedText(at.Child("key"), item.Key)...)
 		errs = append(errs, checkFile(at.Child("path"), item.Path)...)
@@ -229,7 +230,7 @@ const (
 func checkProjected(v *corev1.ProjectedVolumeSource, path *field.Path) field.ErrorList {
 	errs := checkMode(path.Child("defaultMode"), v.DefaultMode)
 	files := projected{}
-	for i := range v.Sources {
+	for i := range texts.Each(&errs, v.Sources) {
 		s, at := &v.Sources[i], path.Child("sources").Index(i)
 		sources := 0
 		if s.Secret != nil {
@@ -244,7 +245,7 @@ func checkProjected(v *corev1.ProjectedVolumeSource, path *field.Path) field.Err
 		}
 		if s.DownwardAPI != nil {
 			sources++
-			for j := range s.DownwardAPI.Items {
+			for j := range texts.Each(&errs, s.DownwardAPI.Items) {
 				errs = append(errs, checkDownward(&s.DownwardAPI.Items[j], at.Child("downwardAPI"))...)
 			}
 		}

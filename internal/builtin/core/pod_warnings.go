@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
@@ -105,7 +106,7 @@ func warningsAt(d *jsondoc.Doc, path ...string) []string {
 	w.volumes(pod.Get("spec"), below)
 	w.spec(below)
 	w.networks(below)
-	return w.texts
+	return w.List()
 }
 
 // DaemonWarnings returns the warnings for the template of a daemon set, if it has changed.
@@ -119,11 +120,11 @@ func DaemonWarnings(new, old *jsondoc.Doc) []string {
 // podWarner collects warnings.
 type podWarner struct {
 	*corev1.PodSpec
+	texts.Warnings
 	template    bool
 	annotations jsondoc.Value
 	annotated   *field.Path // path of the annotations
 
-	texts []string
 	ports map[string][]warnedPort // by number and protocol
 	names map[string]*field.Path  // of ports
 }
@@ -136,7 +137,9 @@ type warnedPort struct {
 
 // warn adds a warning.
 func (w *podWarner) warn(path *field.Path, format string, args ...any) {
-	w.texts = append(w.texts, path.String()+": "+fmt.Sprintf(format, args...))
+	if !w.Full() {
+		w.Add(path.String() + ": " + fmt.Sprintf(format, args...))
+	}
 }
 
 // spec warns of everything in the spec of a pod.
@@ -228,6 +231,9 @@ func (w *podWarner) overlaps(c *corev1.Container, path *field.Path) {
 		}
 		key := fmt.Sprintf("%d/%s", p.ContainerPort, p.Protocol)
 		for _, other := range w.ports[key] {
+			if w.Full() {
+				return
+			}
 			switch {
 			case p.HostIP == other.HostIP && p.HostPort == other.HostPort:
 				w.warn(at, "duplicate port definition with %s", other.path)

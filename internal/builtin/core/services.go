@@ -13,6 +13,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
 	"github.com/keelson-io/keelson/internal/networking"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -190,18 +191,19 @@ func checkEndpoints(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) fiel
 		return nil
 	}
 	var errs field.ErrorList
-	for i, s := range describe.ReadAs[endpoints](new.Root()).Subsets {
+	said := texts.Over(&errs)
+	for i, s := range texts.EachOf(said, describe.ReadAs[endpoints](new.Root()).Subsets) {
 		path := field.NewPath("subsets").Index(i)
 		if len(s.Addresses)+len(s.NotReadyAddresses) == 0 {
 			errs = append(errs, field.Required(path, "must specify `addresses` or `notReadyAddresses`"))
 		}
-		for j := range s.Addresses {
+		for j := range texts.EachOf(said, s.Addresses) {
 			errs = append(errs, checkSubsetAddress(&s.Addresses[j], path.Child("addresses").Index(j))...)
 		}
-		for j := range s.NotReadyAddresses {
+		for j := range texts.EachOf(said, s.NotReadyAddresses) {
 			errs = append(errs, checkSubsetAddress(&s.NotReadyAddresses[j], path.Child("notReadyAddresses").Index(j))...)
 		}
-		for j, p := range s.Ports {
+		for j, p := range texts.EachOf(said, s.Ports) {
 			at := path.Child("ports").Index(j)
 			if p.Name == "" && len(s.Ports) > 1 {
 				errs = append(errs, field.Required(at.Child("name"), ""))

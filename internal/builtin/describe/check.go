@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -316,7 +316,7 @@ func CheckSigner(name string, path *field.Path) field.ErrorList {
 // built-in kinds.
 func CheckFinalizers(d *jsondoc.Doc) field.ErrorList {
 	var errs field.ErrorList
-	for i, f := range d.Root().At("metadata", "finalizers").Items() {
+	for i, f := range texts.Until(&errs, d.Root().At("metadata", "finalizers").Items()) {
 		switch name := f.Text(); {
 		case strings.Contains(name, "/"):
 		case name == string(corev1.FinalizerKubernetes) || name == metav1.FinalizerOrphanDependents || name == metav1.FinalizerDeleteDependents:
@@ -325,15 +325,4 @@ func CheckFinalizers(d *jsondoc.Doc) field.ErrorList {
 		}
 	}
 	return errs
-}
-
-// Once removes repeated errors: those with the same path and text.
-func Once(errs field.ErrorList) field.ErrorList {
-	said := map[string]bool{}
-	return slices.DeleteFunc(errs, func(e *field.Error) bool {
-		text := e.Error()
-		again := said[text]
-		said[text] = true
-		return again
-	})
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -26,11 +27,11 @@ func checkEndpointSlice(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) 
 	}
 	errs := describe.NeedText(field.NewPath("addressType"), string(s.AddressType))
 	errs = append(errs, describe.Among(field.NewPath("addressType"), s.AddressType, kinds...)...)
-	for i := range s.Endpoints {
+	for i := range texts.Each(&errs, s.Endpoints) {
 		errs = append(errs, checkEndpoint(&s.Endpoints[i], s.AddressType, field.NewPath("endpoints").Index(i))...)
 	}
 	names := map[string]bool{}
-	for i, p := range s.Ports {
+	for i, p := range texts.Each(&errs, s.Ports) {
 		at, name := field.NewPath("ports").Index(i), ""
 		if p.Name != nil {
 			name = *p.Name
@@ -54,7 +55,7 @@ func checkEndpoint(e *discoveryv1.Endpoint, of discoveryv1.AddressType, path *fi
 	if len(e.Addresses) == 0 {
 		errs = append(errs, field.Required(addresses, ""))
 	}
-	for i, address := range e.Addresses {
+	for i, address := range texts.Each(&errs, e.Addresses) {
 		at := addresses.Index(i)
 		if of == discoveryv1.AddressTypeFQDN {
 			errs = append(errs, validation.IsFullyQualifiedDomainName(at, address)...)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
 	"github.com/keelson-io/keelson/internal/flow/bootstrap"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
@@ -46,7 +47,7 @@ func checkFlowSchema(d, _ *jsondoc.Doc) field.ErrorList {
 	} else {
 		errs = append(errs, describe.Invalid(at, level, apivalidation.NameIsDNSSubdomain(level, false))...)
 	}
-	for i := range spec.Rules {
+	for i := range texts.Each(&errs, spec.Rules) {
 		errs = append(errs, checkRules(&spec.Rules[i], path.Child("rules").Index(i))...)
 	}
 	name := d.Root().At("metadata", "name").Text()

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 )
 
 // This file checks the rules of FlowSchemas.
@@ -22,16 +23,16 @@ func checkRules(r *flowcontrolv1.PolicyRulesWithSubjects, path *field.Path) fiel
 	if len(r.Subjects) == 0 {
 		errs = append(errs, field.Required(path.Child("subjects"), "subjects must contain at least one value"))
 	}
-	for i := range r.Subjects {
+	for i := range texts.Each(&errs, r.Subjects) {
 		errs = append(errs, checkSubject(&r.Subjects[i], path.Child("subjects").Index(i))...)
 	}
 	if len(r.ResourceRules) == 0 && len(r.NonResourceRules) == 0 {
 		errs = append(errs, field.Required(path, "at least one of resourceRules and nonResourceRules has to be non-empty"))
 	}
-	for i := range r.ResourceRules {
+	for i := range texts.Each(&errs, r.ResourceRules) {
 		errs = append(errs, checkResources(&r.ResourceRules[i], path.Child("resourceRules").Index(i))...)
 	}
-	for i := range r.NonResourceRules {
+	for i := range texts.Each(&errs, r.NonResourceRules) {
 		errs = append(errs, checkPaths(&r.NonResourceRules[i], path.Child("nonResourceRules").Index(i))...)
 	}
 	return errs
@@ -127,7 +128,7 @@ func checkResources(r *flowcontrolv1.ResourcePolicyRule, path *field.Path) field
 	if slices.Contains(r.Namespaces, "*") {
 		return errs
 	}
-	for i, n := range r.Namespaces {
+	for i, n := range texts.Each(&errs, r.Namespaces) {
 		for _, msg := range apivalidation.ValidateNamespaceName(n, false) {
 			errs = append(errs, field.Invalid(path.Child("namespaces").Index(i), n, "each member of this list must be '*' or a DNS-1123 label; "+msg))
 		}
@@ -143,7 +144,7 @@ func checkPaths(r *flowcontrolv1.NonResourcePolicyRule, path *field.Path) field.
 	if slices.Contains(r.NonResourceURLs, "*") {
 		return errs
 	}
-	for i, url := range r.NonResourceURLs {
+	for i, url := range texts.Each(&errs, r.NonResourceURLs) {
 		if text := wrongPath(url); text != "" {
 			errs = append(errs, field.Invalid(at.Index(i), url, text))
 		}

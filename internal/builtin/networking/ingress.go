@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -32,12 +33,13 @@ func checkIngress(new, old *jsondoc.Doc) field.ErrorList {
 	if spec.DefaultBackend != nil {
 		errs = append(errs, checkBackend(spec.DefaultBackend, path.Child("defaultBackend"))...)
 	}
-	for i := range spec.Rules {
+	for i := range texts.Each(&errs, spec.Rules) {
 		errs = append(errs, checkIngressRule(&spec.Rules[i], path.Child("rules").Index(i))...)
 	}
-	for i, t := range spec.TLS {
+	said := texts.Over(&errs)
+	for i, t := range texts.EachOf(said, spec.TLS) {
 		at := path.Child("tls").Index(i)
-		for j, host := range t.Hosts {
+		for j, host := range texts.EachOf(said, t.Hosts) {
 			errs = append(errs, checkHost(at.Child("hosts").Index(j), host)...)
 		}
 		errs = append(errs, describe.CheckName(at.Child("secretName"), t.SecretName, describe.Subdomain)...)
@@ -84,7 +86,7 @@ func checkIngressRule(r *networkingv1.IngressRule, path *field.Path) field.Error
 	if len(r.HTTP.Paths) == 0 {
 		errs = append(errs, field.Required(paths, ""))
 	}
-	for i := range r.HTTP.Paths {
+	for i := range texts.Each(&errs, r.HTTP.Paths) {
 		errs = append(errs, checkHTTPPath(&r.HTTP.Paths[i], paths.Index(i))...)
 	}
 	return errs
@@ -153,10 +155,10 @@ func checkNetworkPolicy(new, _ *jsondoc.Doc) field.ErrorList {
 	spec, path := describe.ReadAs[networkingv1.NetworkPolicySpec](new.Root().Get("spec")), field.NewPath("spec")
 	errs := describe.CheckTerms(&spec.PodSelector, path.Child("podSelector"))
 	rule := func(at *field.Path, ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer, side string) {
-		for i := range ports {
+		for i := range texts.Each(&errs, ports) {
 			errs = append(errs, checkPolicyPort(&ports[i], at.Child("ports").Index(i))...)
 		}
-		for i := range peers {
+		for i := range texts.Each(&errs, peers) {
 			errs = append(errs, checkPeer(&peers[i], at.Child(side).Index(i))...)
 		}
 	}
@@ -170,7 +172,7 @@ func checkNetworkPolicy(new, _ *jsondoc.Doc) field.ErrorList {
 	if len(spec.PolicyTypes) > len(types) {
 		return append(errs, field.Invalid(path.Child("policyTypes"), spec.PolicyTypes, "may not specify more than two policyTypes"))
 	}
-	for i, t := range spec.PolicyTypes {
+	for i, t := range texts.Each(&errs, spec.PolicyTypes) {
 		errs = append(errs, describe.Among(path.Child("policyTypes").Index(i), t, types...)...)
 	}
 	return errs
@@ -227,7 +229,7 @@ func checkBlock(b *networkingv1.IPBlock, path *field.Path) field.ErrorList {
 	if err != nil {
 		return errs
 	}
-	for i, text := range b.Except {
+	for i, text := range texts.Each(&errs, b.Except) {
 		at := path.Child("except").Index(i)
 		errs = append(errs, validation.IsValidCIDRForLegacyField(at, text, false, nil)...)
 		part, err := netip.ParsePrefix(text)
@@ -248,7 +250,7 @@ func checkIngressStatus(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Sco
 		had.Insert(in.Get("ip").Text())
 	}
 	var errs field.ErrorList
-	for i, in := range new.Root().At("status", "loadBalancer", "ingress").Items() {
+	for i, in := range texts.Until(&errs, new.Root().At("status", "loadBalancer", "ingress").Items()) {
 		path := field.NewPath("status", "loadBalancer", "ingress").Index(i)
 		if ip := strings.Clone(in.Get("ip").Text()); ip != "" && !had.Has(ip) {
 			errs = append(errs, validation.IsValidIPForLegacyField(path.Child("ip"), ip, true, nil)...)

@@ -10,6 +10,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -107,7 +108,7 @@ func checkAggregation(rule jsondoc.Value) field.ErrorList {
 	if selectors.Len() == 0 {
 		return field.ErrorList{field.Required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil")}
 	}
-	for i, s := range selectors.Items() {
+	for i, s := range texts.Until(&errs, selectors.Items()) {
 		var selector metav1.LabelSelector
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(s.AppendJSON(nil), &selector); err != nil {
 			errs = append(errs, field.Invalid(at.Index(i), nil, err.Error()))
@@ -125,7 +126,7 @@ func checkAggregation(rule jsondoc.Value) field.ErrorList {
 // after all others.
 func checkVerbs(rules jsondoc.Value) field.ErrorList {
 	var errs field.ErrorList
-	for i, r := range rules.Items() {
+	for i, r := range texts.Until(&errs, rules.Items()) {
 		if r.Get("verbs").Len() == 0 {
 			errs = append(errs, field.Required(field.NewPath("rules").Index(i).Child("verbs"), ""))
 		}
@@ -136,7 +137,7 @@ func checkVerbs(rules jsondoc.Value) field.ErrorList {
 // checkRules checks the rules of a role, but for their verbs.
 func checkRules(rules jsondoc.Value, namespaced bool) field.ErrorList {
 	var errs field.ErrorList
-	for i, r := range rules.Items() {
+	for i, r := range texts.Until(&errs, rules.Items()) {
 		at := field.NewPath("rules").Index(i)
 		if r.Get("nonResourceURLs").Len() > 0 {
 			if namespaced {
@@ -161,7 +162,7 @@ func checkRules(rules jsondoc.Value, namespaced bool) field.ErrorList {
 func checkBinding(namespaced bool) describe.Checker {
 	return func(_ *kind.Version, d, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 		errs := checkRoleRef(d.Root().Get("roleRef"), namespaced)
-		for i, s := range d.Root().Get("subjects").Items() {
+		for i, s := range texts.Until(&errs, d.Root().Get("subjects").Items()) {
 			errs = append(errs, checkSubject(s, namespaced, field.NewPath("subjects").Index(i))...)
 		}
 		if old != nil && !jsondoc.Equal(d.Root().Get("roleRef"), old.Root().Get("roleRef")) {
@@ -178,7 +179,7 @@ func checkBinding(namespaced bool) describe.Checker {
 // errors come last.
 func checkNames(binding jsondoc.Value) field.ErrorList {
 	var errs field.ErrorList
-	for i, s := range binding.Get("subjects").Items() {
+	for i, s := range texts.Until(&errs, binding.Get("subjects").Items()) {
 		errs = append(errs, describe.NeedText(field.NewPath("subjects").Index(i).Child("name"), s.Get("name").Text())...)
 	}
 	return append(errs, describe.NeedText(field.NewPath("roleRef", "name"), binding.At("roleRef", "name").Text())...)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/builtin/core"
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -41,7 +42,7 @@ func checkClaimStatus(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Scope
 	now, was := describe.ReadAs[resourcev1.ResourceClaimStatus](new.Root().Get("status")), describe.ReadAs[resourcev1.ResourceClaimStatus](old.Root().Get("status"))
 	path := field.NewPath("status")
 	var errs field.ErrorList
-	for i, r := range now.ReservedFor {
+	for i, r := range texts.Each(&errs, now.ReservedFor) {
 		at := path.Child("reservedFor").Index(i)
 		errs = append(errs, describe.NeedText(at.Child("resource"), r.Resource)...)
 		errs = append(errs, describe.NeedText(at.Child("name"), r.Name)...)
@@ -53,7 +54,7 @@ func checkClaimStatus(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Scope
 			have[sharedDevice{r.Driver, r.Pool, r.Device, string(describe.OrNothing(r.ShareID))}] = true
 		}
 	}
-	for i := range now.Devices {
+	for i := range texts.Each(&errs, now.Devices) {
 		errs = append(errs, checkDeviceStatus(&now.Devices[i], have, path.Child("devices").Index(i))...)
 	}
 	if len(now.ReservedFor) > 0 && now.Allocation == nil {
@@ -76,7 +77,7 @@ func checkDeviceStatus(s *resourcev1.AllocatedDeviceStatus, have map[sharedDevic
 	}
 	errs = append(errs, metav1validation.ValidateConditions(s.Conditions, path.Child("conditions"))...)
 	if s.NetworkData != nil {
-		for i, ip := range s.NetworkData.IPs {
+		for i, ip := range texts.Each(&errs, s.NetworkData.IPs) {
 			errs = append(errs, validation.IsValidInterfaceAddress(path.Child("networkData", "ips").Index(i), ip)...)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -59,14 +60,15 @@ func checkStorageClass(_ *kind.Version, d, old *jsondoc.Doc, _ schema.Scope) fie
 // checkTopologies checks the topologies in which a class may create volumes.
 func checkTopologies(terms []corev1.TopologySelectorTerm, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for i, t := range terms {
-		for j, e := range t.MatchLabelExpressions {
+	said := texts.Over(&errs)
+	for i, t := range texts.EachOf(said, terms) {
+		for j, e := range texts.EachOf(said, t.MatchLabelExpressions) {
 			at := path.Index(i).Child("matchLabelExpressions").Index(j)
 			if len(e.Values) == 0 {
 				errs = append(errs, field.Required(at.Child("values"), ""))
 			}
 			seen := sets.Set[string]{}
-			for k, value := range e.Values {
+			for k, value := range texts.EachOf(said, e.Values) {
 				if seen.Has(value) {
 					errs = append(errs, field.Duplicate(at.Child("values").Index(k), value))
 				}

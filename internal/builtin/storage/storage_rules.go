@@ -8,6 +8,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/builtin/core"
 	"github.com/keelson-io/keelson/internal/builtin/describe"
+	"github.com/keelson-io/keelson/internal/texts"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
@@ -19,7 +20,7 @@ import (
 func checkDriver(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	spec, path := describe.ReadAs[storagev1.CSIDriverSpec](new.Root().Get("spec")), field.NewPath("spec")
 	errs := checkAudiences(spec.TokenRequests, path.Child("tokenRequests"))
-	for _, mode := range spec.VolumeLifecycleModes {
+	for _, mode := range texts.Each(&errs, spec.VolumeLifecycleModes) {
 		errs = append(errs, describe.Among(path.Child("volumeLifecycleModes"), mode, storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)...)
 	}
 	if n := spec.NodeAllocatableUpdatePeriodSeconds; n != nil && *n < 10 {
@@ -45,7 +46,7 @@ func checkDriver(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) field.E
 func checkAudiences(requests []storagev1.TokenRequest, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	have := map[string]bool{}
-	for i, r := range requests {
+	for i, r := range texts.Each(&errs, requests) {
 		at := path.Index(i)
 		if have[r.Audience] {
 			errs = append(errs, field.Duplicate(at.Child("audience"), r.Audience))
