@@ -294,6 +294,10 @@ attack-quick: ## five rounds of it, at most two minutes of an idle machine, with
 attack-cel: ## calls of all functions and macros of CEL with large and odd arguments: their processor time beside their cost; three minutes
 	$(GO) test -count=1 -timeout=30m -v -run '^TestProcessorTime$$' ./cel -processor-time
 
+.PHONY: attack-lists
+attack-lists: ## each list and map of built-in kinds, filled with equal and distinct items: the processor time must grow as the body; some minutes
+	$(GO) test -count=1 -timeout=60m -v -run '^TestWorkGrowsWithTheObject$$' ./internal/builtin -linear
+
 # The commit before the defects were mended that the attack was written for: docs/security.md has what it must find there.
 ATTACK_BASE ?= 5db1750
 .PHONY: attack-base
