@@ -49,6 +49,7 @@ type fromProto interface{ Unmarshal([]byte) error }
 type message struct {
 	name    string              // name of the Go type
 	size    int                 // size in bytes of the Go value
+	largest int                 // size of the largest message of its object; only of the object itself
 	reread  bool                // the type has a MarshalJSON, which prints the message again for each such type above it
 	entry   bool                // it is the entry of a map
 	amount  bool                // it is a resource quantity
@@ -84,6 +85,9 @@ func messageOf(obj any) *message {
 	s := shapes{}
 	m := s.message(reflect.TypeOf(obj).Elem())
 	s.findAmounts()
+	for _, of := range s {
+		m.largest = max(m.largest, of.size)
+	}
 	return m
 }
 

@@ -53,7 +53,7 @@ func (m *message) setMember(f reflect.StructField, of *message) {
 // checkQuantities returns an error if src has a quantity that is too long, where the Go type of into
 // has quantities, or so many objects that the Go value would be too large. Malformed JSON is no error: the decoder reports that.
 func checkQuantities(src []byte, into any) error {
-	many := bytes.Count(src, []byte("{")) > quickObjects
+	many := objectsIn(src) > quickObjects
 	if !many && !quantity.MayBeTooLong(src) {
 		return nil
 	}
@@ -68,6 +68,44 @@ func checkQuantities(src []byte, into any) error {
 		return err
 	}
 	return nil
+}
+
+// objectsIn returns a number of objects that src becomes at most: null in a list of objects is one, too.
+func objectsIn(src []byte) int {
+	return bytes.Count(src, []byte("{")) + bytes.Count(src, []byte("null"))
+}
+
+// fewObjects is a number of objects whose Go values take so little memory that nobody counts it.
+const fewObjects = 1000
+
+// DecodedBytes returns the memory of the Go value that a JSON body becomes, which may be several hundred times
+// as long as the body. It returns 0 for kinds without a Go type, and for a body of few objects.
+func (v *Version) DecodedBytes(body []byte) int {
+	if !v.Kind.Behavior.HasGoType() || objectsIn(body) <= fewObjects {
+		return 0
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	size := 0
+	// The decoder of the object ends with the same error, or an earlier one.
+	_ = v.Kind.Behavior.GoType(v).shape().check(d, &size, 1)
+	return size
+}
+
+// PatchedBytes returns the most memory that the Go values for the objects in a patch may take. The patch is JSON,
+// or YAML, in which a line may be an object.
+func (v *Version) PatchedBytes(patch []byte, isYAML bool) int {
+	if !v.Kind.Behavior.HasGoType() {
+		return 0
+	}
+	n := objectsIn(patch)
+	if isYAML {
+		n += bytes.Count(patch, []byte("\n")) + bytes.Count(patch, []byte("~"))
+	}
+	if n <= fewObjects {
+		return 0
+	}
+	return min(maxMessageBytes, n*v.Kind.Behavior.GoType(v).shape().largest)
 }
 
 // quickObjects is a number of objects whose Go values surely take less than maxMessageBytes.
@@ -115,6 +153,12 @@ func (m *message) check(d *json.Decoder, size *int, depth int) error {
 		}
 		_, err := d.Token()
 		return err
+	case nil:
+		if m != nil { // an empty object, if it is an item of a list
+			if *size += m.size; *size > maxMessageBytes {
+				return errObjects
+			}
+		}
 	case string:
 		if m != nil && m.amount && quantity.TooLong(strings.TrimSpace(t)) {
 			return errQuantity

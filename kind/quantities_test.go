@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // This file tests that quantities which take hours to compute with are refused before they are parsed.
@@ -60,11 +62,40 @@ func TestObjectsAreBounded(t *testing.T) {
 	if _, err := UnmarshalStrict(pod(900_000), new(corev1.Pod)); !errors.Is(err, errObjects) {
 		t.Errorf("900,000 containers: got %v, want that they are refused", err)
 	}
+	nulls := `{"spec":{"containers":[null` + strings.Repeat(",null", 500_000) + `]}}`
+	if _, err := UnmarshalStrict([]byte(nulls), new(corev1.Pod)); !errors.Is(err, errObjects) {
+		t.Errorf("500,000 containers that are null: got %v, want that they are refused", err)
+	}
 	if _, err := UnmarshalStrict(pod(60_000), new(corev1.Pod)); err != nil {
 		t.Errorf("60,000 containers: %v", err)
 	}
 	if _, err := UnmarshalStrict([]byte(`{"data":{"a":"`+strings.Repeat("{", 1<<20)+`"}}`), new(corev1.ConfigMap)); err != nil {
 		t.Errorf("a text with braces: %v", err)
+	}
+}
+
+// TestDecodedBytes holds that the memory of Go values is counted before a body or patch is decoded.
+func TestDecodedBytes(t *testing.T) {
+	typed := NewGoType(func() runtime.Object { return new(corev1.Pod) })
+	v := &Version{Kind: &Kind{Behavior: Behavior{GoType: func(*Version) *GoType { return typed }}}}
+	const items = 5000
+	all := items * int(unsafe.Sizeof(corev1.Container{}))
+	for _, item := range []string{"{}", "null"} {
+		body := []byte(`{"spec":{"containers":[` + item + strings.Repeat(","+item, items-1) + `]}}`)
+		if n := v.DecodedBytes(body); n < all || n > 2*all {
+			t.Errorf("%s: got %d bytes, want some %d", item, n, all)
+		}
+		if n := v.PatchedBytes(body, false); n < all || n > 4*all {
+			t.Errorf("%s in a patch: got %d bytes, want some %d", item, n, all)
+		}
+	}
+	if n := v.PatchedBytes([]byte("spec:\n  containers:\n"+strings.Repeat("  -\n", items)), true); n < all || n > 4*all {
+		t.Errorf("YAML: got %d bytes, want some %d", n, all)
+	}
+	custom := &Version{Kind: &Kind{}}
+	few := []byte(`{"spec":{"containers":[{},{}]}}`)
+	if n := v.DecodedBytes(few) + v.PatchedBytes(few, false) + custom.DecodedBytes(few); n != 0 {
+		t.Errorf("few objects: got %d bytes, want none", n)
 	}
 }
 

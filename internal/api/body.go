@@ -37,8 +37,18 @@ func (q *request) wholeObject(options func(url.Values) (*meta.WriteOptions, erro
 	if media == "" {
 		return nil, nil, unknownMedia()
 	}
-	body, err = q.readObject(sent, media, o.FieldValidation)
-	return body, o, err
+	if body, err = q.readObject(sent, media, o.FieldValidation); err != nil {
+		return body, o, err
+	}
+	return body, o, q.workOnValue(q.ref().Version.DecodedBytes(body.JSON))
+}
+
+// workOnValue waits until there is memory for the Go value of so many bytes that the body becomes.
+func (q *request) workOnValue(bytes int) error {
+	if bytes == 0 {
+		return nil
+	}
+	return q.holds.WorkOnValue(q.ctx, bytes)
 }
 
 // mayExplain decides whether explanations may show the stored object: to callers who may read it.

@@ -43,6 +43,9 @@ func (q *request) readPatch(media string) (objects.Patch, error) {
 	if err != nil {
 		return objects.Patch{}, err
 	}
+	if err := q.workOnValue(q.ref().Version.PatchedBytes(body, media == encoding.ApplyPatch)); err != nil {
+		return objects.Patch{}, err
+	}
 	q.recordPatch(media, body)
 	o, err := meta.ParsePatchOptions(q.query, media == encoding.ApplyPatch)
 	if err == nil {

@@ -23,7 +23,8 @@ type Holding struct {
 	slotShared bool      // … and the slot counts in its user's share
 
 	body         int64  // bytes charged for its body
-	sent         int64  // bytes of its body
+	sent         int64  // bytes of its body …
+	value        int64  // … and of the Go value that it becomes, if that is much larger
 	charged      int64  // bytes charged for what it works on
 	headers      int64  // bytes charged for its large header …
 	headersPayer string // … and the name charged for them; "" while the user is not known

@@ -101,6 +101,29 @@ func TestWorkHasABudget(t *testing.T) {
 	}
 }
 
+// TestValuesHaveABudget holds that a short body is charged for the Go value that it becomes.
+func TestValuesHaveABudget(t *testing.T) {
+	l := New(Config{Shares: memory.SharesOf(64 << 30)})
+	h := l.holding("jane", request())
+	if err := h.workOnBody(t.Context(), 1000); err != nil || h.charged != 0 {
+		t.Errorf("a small body: charged %d, %v", h.charged, err)
+	}
+	if err := h.WorkOnValue(t.Context(), 1000); err != nil || h.charged != 0 {
+		t.Errorf("a small value: charged %d, %v, want that it is free", h.charged, err)
+	}
+	const value, live = 100 << 20, 10_000
+	if err := h.WorkOnValue(t.Context(), value); err != nil || h.charged != 1000*workFactor+value*valueFactor {
+		t.Errorf("a large value: charged %d, %v", h.charged, err)
+	}
+	if err := h.WorkOnObject(t.Context(), live); err != nil || h.charged != (1000+live)*workFactor+value*valueFactor {
+		t.Errorf("with a live object: charged %d, %v", h.charged, err)
+	}
+	h.Release()
+	if used := l.Leftovers(); used != "" {
+		t.Errorf("at the end: %s", used)
+	}
+}
+
 // TestLargeHeadersHaveABudget checks that large headers are refused and dropped when their budget is used up, and that requests give it
 // back.
 func TestLargeHeadersHaveABudget(t *testing.T) {

@@ -18,6 +18,10 @@ const (
 	// with bodies of the greatest length: 10, and up to 40 for a server-side apply of many small
 	// members.
 	workFactor = 24
+
+	// valueFactor is the number of bytes that the work on one byte of a Go value needs: the value and
+	// an older copy of its lists while it is decoded, or the same again while it is checked.
+	valueFactor = 3
 )
 
 // patience is how long a request waits for room while it can still be refused.
@@ -26,20 +30,28 @@ const patience = 10 * time.Second
 // workOnBody waits until there is memory for the work on the body.
 func (h *Holding) workOnBody(ctx context.Context, bytes int) error {
 	h.sent = int64(bytes)
-	return h.workOn(ctx, h.sent, 0)
+	return h.workOn(ctx, 0)
+}
+
+// WorkOnValue waits until there is memory for the work on the Go value of so many bytes that the body
+// becomes.
+func (h *Holding) WorkOnValue(ctx context.Context, bytes int) error {
+	h.value = int64(bytes)
+	return h.workOn(ctx, 0)
 }
 
 // WorkOnObject waits until there is memory for the work on a live object of so many bytes, and on the body.
 func (h *Holding) WorkOnObject(ctx context.Context, bytes int) error {
-	return h.workOn(ctx, h.sent, int64(bytes))
+	return h.workOn(ctx, int64(bytes))
 }
 
-// workOn charges the request for the work on its body and on a live object, in place of an earlier
-// charge. A request that waits holds no slot, nor what it was charged before: others may wait for
+// workOn charges the request for the work on its body, on the Go value of the body, and on a live
+// object, in place of an earlier charge. A request that waits holds no slot, nor what it was charged before: others may wait for
 // that.
-func (h *Holding) workOn(ctx context.Context, body, live int64) error {
-	need := min((body+live)*workFactor, h.limits.working.share)
-	if max(body, live) <= WorkFree || need <= h.charged {
+func (h *Holding) workOn(ctx context.Context, live int64) error {
+	value := h.value * valueFactor
+	need := min((h.sent+live)*workFactor+value, h.limits.working.share)
+	if max(h.sent, live) <= WorkFree && value <= WorkFree*workFactor || need <= h.charged {
 		return nil
 	}
 	if err := h.Spare(ctx); err != nil {
