@@ -51,7 +51,7 @@ var arrows = map[string]string{
 	"internal/witness":                "cel jsondoc schema schema/structural",
 	"internal/yamljson":               "internal/fastpath",
 	"internal/selector":               "",
-	"internal/meta":                   "jsondoc internal/yamljson internal/status",
+	"internal/meta":                   "jsondoc internal/yamljson internal/status internal/texts",
 	"internal/store":                  "",
 	"internal/store/etcd":             "internal/keysize internal/often internal/store",
 	"internal/store/encrypt":          "internal/configfile internal/store",

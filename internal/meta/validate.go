@@ -35,11 +35,12 @@ func ValidateObjectMetaWithName(o Object, namespaced bool, name NameFunc) field.
 	if errs != nil {
 		return errs
 	}
+	ended := cut(&m)
 	errs = declaratively(operation.Create, &m, nil, namespaced, name)
 	if len(errs) == 0 {
 		errs = validation.ValidateObjectMetaAccessor(&m, namespaced, pathSegment, metadataPath)
 	}
-	return errs
+	return append(errs, ended...)
 }
 
 // ValidateObjectMetaUpdate validates the metadata of an update, after FillUpdate. As upstream, it
@@ -68,12 +69,13 @@ func validateUpdate(new, old Object, again bool) field.ErrorList {
 	if errs != nil {
 		return errs
 	}
+	ended := cut(&n)
 	errs = validation.ValidateObjectMetaAccessor(&n, namespaced, pathSegment, metadataPath)
 	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(&n, &was, metadataPath)...)
 	if again {
 		errs = append(errs, declaratively(operation.Update, &n, &was, namespaced, nil)...)
 	}
-	return errs
+	return append(errs, ended...)
 }
 
 func decode(o Object) (metav1.ObjectMeta, field.ErrorList) {
