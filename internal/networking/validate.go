@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	unversioned "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -40,7 +39,7 @@ func Validate(s, old *corev1.Service) field.ErrorList {
 		add(validatePort(&s.Spec.Ports[i], len(s.Spec.Ports) > 1, names, specPath.Child("ports").Index(i))...)
 	}
 	if s.Spec.Selector != nil {
-		add(unversioned.ValidateLabels(s.Spec.Selector, specPath.Child("selector"))...)
+		add(texts.Labels(s.Spec.Selector, specPath.Child("selector"))...)
 	}
 	add(validateAffinity(s)...)
 	add(validateAddresses(s, old)...)

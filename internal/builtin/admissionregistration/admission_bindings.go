@@ -84,7 +84,7 @@ func checkParamRef(ref *admissionv1.ParamRef, at *field.Path) field.ErrorList {
 		}
 	}
 	if ref.Selector != nil {
-		errs = append(errs, metavalidation.ValidateLabelSelector(ref.Selector, metavalidation.LabelSelectorValidationOptions{}, at.Child("selector"))...)
+		errs = append(errs, texts.Selector(ref.Selector, metavalidation.LabelSelectorValidationOptions{}, at.Child("selector"))...)
 		if ref.Name != "" {
 			errs = append(errs, field.Forbidden(at.Child("selector"), exclusive))
 		}
@@ -133,11 +133,11 @@ func checkMatchResources(m *admissionv1.MatchResources, at *field.Path) field.Er
 	if m.NamespaceSelector == nil {
 		errs = append(errs, field.Required(at.Child("namespaceSelector"), ""))
 	}
-	errs = append(errs, metavalidation.ValidateLabelSelector(m.NamespaceSelector, strict, at.Child("namespaceSelector"))...)
+	errs = append(errs, texts.Selector(m.NamespaceSelector, strict, at.Child("namespaceSelector"))...)
 	if m.ObjectSelector == nil {
 		errs = append(errs, field.Required(at.Child("objectSelector"), ""))
 	}
-	errs = append(errs, metavalidation.ValidateLabelSelector(m.ObjectSelector, strict, at.Child("objectSelector"))...)
+	errs = append(errs, texts.Selector(m.ObjectSelector, strict, at.Child("objectSelector"))...)
 	for i := range texts.Each(&errs, m.ResourceRules) {
 		errs = append(errs, checkNamedRule(&m.ResourceRules[i], at.Child("resourceRules").Index(i))...)
 	}

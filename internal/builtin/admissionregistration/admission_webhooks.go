@@ -71,8 +71,8 @@ func tolerate(is, was []admissionv1.MutatingWebhook) tolerance {
 		may.names = may.names || names.Has(w.Name)
 		names.Insert(w.Name)
 		strict := metavalidation.LabelSelectorValidationOptions{}
-		may.labels = may.labels || len(metavalidation.ValidateLabelSelector(w.NamespaceSelector, strict, nil)) > 0 ||
-			len(metavalidation.ValidateLabelSelector(w.ObjectSelector, strict, nil)) > 0
+		may.labels = may.labels || len(texts.Selector(w.NamespaceSelector, strict, nil)) > 0 ||
+			len(texts.Selector(w.ObjectSelector, strict, nil)) > 0
 		may.conditions = may.conditions && equality.Semantic.DeepEqual(is[i].MatchConditions, w.MatchConditions)
 		for _, c := range w.MatchConditions {
 			may.expressions.Insert(c.Expression)
@@ -113,8 +113,8 @@ func checkWebhook(w *admissionv1.MutatingWebhook, may *tolerance, at *field.Path
 		errs = append(errs, field.Invalid(at.Child("timeoutSeconds"), *n, "the timeout value must be between 1 and 30 seconds"))
 	}
 	labels := metavalidation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: may.labels}
-	errs = append(errs, metavalidation.ValidateLabelSelector(w.NamespaceSelector, labels, at.Child("namespaceSelector"))...)
-	errs = append(errs, metavalidation.ValidateLabelSelector(w.ObjectSelector, labels, at.Child("objectSelector"))...)
+	errs = append(errs, texts.Selector(w.NamespaceSelector, labels, at.Child("namespaceSelector"))...)
+	errs = append(errs, texts.Selector(w.ObjectSelector, labels, at.Child("objectSelector"))...)
 	if w.ReinvocationPolicy != nil {
 		errs = append(errs, oneOf(at.Child("reinvocationPolicy"), *w.ReinvocationPolicy, "IfNeeded", "Never")...)
 	}

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -81,8 +80,8 @@ func checkOnlyPod(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 // CheckTemplate checks a template of pods. claims has the volumes that each pod gets from templates
 // of claims, by name.
 func CheckTemplate(t *corev1.PodTemplateSpec, path *field.Path, claims []corev1.Volume) field.ErrorList {
-	errs := metav1validation.ValidateLabels(t.Labels, path.Child("labels"))
-	errs = append(errs, apivalidation.ValidateAnnotations(t.Annotations, path.Child("annotations"))...)
+	errs := texts.Labels(t.Labels, path.Child("labels"))
+	errs = append(errs, texts.Annotations(t.Annotations, path.Child("annotations"))...)
 	errs = append(errs, checkPodSpec(&t.Spec, path.Child("spec"), claims)...)
 	if len(t.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template"))

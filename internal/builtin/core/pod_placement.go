@@ -14,7 +14,7 @@ import (
 
 // checkPlacement checks all these fields.
 func (c *podCheck) checkPlacement() field.ErrorList {
-	errs := metav1validation.ValidateLabels(c.NodeSelector, c.path.Child("nodeSelector"))
+	errs := texts.Labels(c.NodeSelector, c.path.Child("nodeSelector"))
 	errs = append(errs, checkAffinity(c.Affinity, c.path.Child("affinity"))...)
 	for i := range texts.Each(&errs, c.Tolerations) {
 		errs = append(errs, checkToleration(&c.Tolerations[i], c.path.Child("tolerations").Index(i))...)

@@ -185,7 +185,7 @@ func Positive(path *field.Path, q resource.Quantity) field.ErrorList {
 
 // CheckTerms checks a label selector, which may be nil.
 func CheckTerms(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
-	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
+	return texts.Selector(s, metav1validation.LabelSelectorValidationOptions{}, path)
 }
 
 // CheckLabel checks a name that must be a DNS-1123 label.
