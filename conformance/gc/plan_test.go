@@ -200,8 +200,37 @@ func (p *plan) refer(d dice, list []reference, k *resource, namespace string) []
 	return append(list, r)
 }
 
-// reference returns an owner reference of an object of a kind in a namespace.
+// reference returns an owner reference of an object of a kind in a namespace. If it is to an object that this one cannot have as its owner,
+// it has a UID of its own: upstream waits for such dependents, too.
+// Ledger: foreign-dependents.
 func (p *plan) reference(d dice, k *resource, namespace string) reference {
+	r := p.anyReference(d, k, namespace)
+	if p.isForeign(r, namespace) {
+		r.of, r.uid = -1, fmt.Sprintf("made-up-%d", d.IntN(4))
+	}
+	return r
+}
+
+// isForeign reports whether a reference has the UID of an object, but not its group, kind, name and namespace.
+func (p *plan) isForeign(r reference, namespace string) bool {
+	if r.of < 0 {
+		return false
+	}
+	o := &p.objects[r.of]
+	return group(o.kind.apiVersion()) != group(r.apiVersion) || o.kind.kind != r.kind || o.name != r.name || o.namespace != "" && o.namespace != namespace
+}
+
+// group returns the group of an apiVersion; "" is the core group.
+func group(apiVersion string) string {
+	group, _, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		return ""
+	}
+	return group
+}
+
+// anyReference returns an owner reference of an object of a kind in a namespace, which may be foreign.
+func (p *plan) anyReference(d dice, k *resource, namespace string) reference {
 	r := reference{block: "true"}
 	if p.mixed {
 		r.block = pick(d, []string{"", "true", "false"})
